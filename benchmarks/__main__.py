@@ -1,4 +1,4 @@
-"""The command of the benchmarks: `python -m benchmarks STUDY run|missing|page`."""
+"""Command line of the benchmarks: `python -m benchmarks STUDY run|missing|page`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ examples:
 
 
 def studies() -> dict[str, str]:
-    """Every study, and the first line of its docstring."""
+    """Return every study and the first line of its docstring."""
     names = sorted(path.parent.name for path in HERE.glob("*/study.py"))
     return {name: (importlib.import_module(f"benchmarks.{name}").__doc__ or "").splitlines()[0] for name in names}
 
 
 def load(name: str) -> Study:
-    """A study by its name."""
+    """Return a study by name."""
     if name not in studies():
         raise BenchmarkError(f"There is no study {name!r}: choose one of {', '.join(studies())}.")
     return cast(Study, importlib.import_module(f"benchmarks.{name}.study"))
@@ -71,11 +71,11 @@ def run(study: Study, given: argparse.Namespace, place: Place) -> int:
 
 
 def _check_named(jobs: Sequence[Job], place: Place) -> None:
-    """Refuse to begin if none of the named jobs can."""
+    """Refuse to start if none of the named jobs can run."""
     done = [job.name for job in jobs if job.done]
     if done:
         has = f"{done[0]} has its result" if len(done) == 1 else f"{len(done)} of the jobs have their results"
-        print(f"{has}: --again repeats what has one")
+        print(f"{has}: --again repeats finished jobs")
     wanted = [job for job in jobs if not job.done]
     if wanted and not any(runnable(job, place) for job in wanted):
         job = wanted[0]
@@ -99,7 +99,7 @@ VERBS = {"run": run, "missing": missing, "page": page}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line; every verb has its own --help."""
+    """Return the parser of the command line; every verb has its own --help."""
     listed = "\n".join(f"  {name:15} {about}" for name, about in studies().items())
     top = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -109,19 +109,23 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("study", metavar="STUDY", help="one of the studies below")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="run|missing|page")
-    one = verbs.add_parser("run", help="run what is missing, or the jobs named; a job with a result is not repeated")
+    one = verbs.add_parser("run", help="run the missing jobs, or those named; a job with a result is not repeated")
     other = verbs.add_parser("missing", help="list jobs without a result, with the seconds they are likely to take")
     verbs.add_parser("page", help="write the pages of the study from its results")
     for verb in (one, other):
         verb.add_argument("jobs", nargs="*", metavar="JOB", help="names of jobs; * and ? match any (default: all)")
         verb.add_argument("--stage", default="all", help="one stage of the plan (default: all)")
-        verb.add_argument("--results", type=Path, help="a further folder of results; new ones go there")
-        verb.add_argument("--device", choices=("cuda", "cpu"), help="of the jobs (default: a GPU if there is one)")
+        verb.add_argument("--results", type=Path, help="additional folder of results; new ones are written there")
+        verb.add_argument(
+            "--device", choices=("cuda", "cpu"), help="device of the jobs (default: a GPU if there is one)"
+        )
         verb.add_argument("--side-by-side", type=int, metavar="N", help="jobs at a time (default: the study's own)")
-    one.add_argument("--data", type=Path, metavar="FOLDER", help="folder of data; the study's README says of what")
-    one.add_argument("--seconds", type=float, default=math.inf, help="begin no job that is likely to end later")
+    one.add_argument("--data", type=Path, metavar="FOLDER", help="folder of data, as described in the study's README")
+    one.add_argument(
+        "--seconds", type=float, default=math.inf, help="start no job that is likely to end later than this"
+    )
     one.add_argument("--again", action="store_true", help="repeat named jobs that have a result")
-    other.add_argument("--all", action="store_true", help="list jobs that have a result too")
+    other.add_argument("--all", action="store_true", help="also list jobs that have a result")
     return top
 
 
@@ -132,7 +136,7 @@ def _place(study: Study, given: argparse.Namespace) -> Place:
     place = Place(given.results or own, device=given.device or "cuda", side_by_side=study.SIDE_BY_SIDE)
     if given.side_by_side is not None:
         if given.side_by_side < 1:
-            raise BenchmarkError(f"--side-by-side {given.side_by_side}: at least 1 job has to run.")
+            raise BenchmarkError(f"--side-by-side must be at least 1, not {given.side_by_side}.")
         place = replace(place, side_by_side=given.side_by_side)
     if given.verb == "run":
         place = replace(place, data=given.data, device=given.device or _device())

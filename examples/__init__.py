@@ -1,1 +1,1 @@
-"""Programs to read and change: ordered codes of things other than images, from two views of each."""
+"""Example programs: ordered codes of audio, point clouds, table rows and video, from two views of each item."""

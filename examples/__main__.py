@@ -1,4 +1,4 @@
-"""Run every example and write docs/modalities.md from what it prints: `python -m examples`."""
+"""Generator of docs/modalities.md: `python -m examples` runs every example and writes the page from its output."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ PAGE = Path(__file__).parents[1] / "docs" / "modalities.md"
 HEAD = """\
 # Other modalities
 
-Anything that can be seen twice can be learned from: two clips of a video, two crops of a recording, two samples of a
-surface, two damaged copies of a row. Make a vector of each view and call `em.fit_vectors(first, pairs=second)`. What
-the views share comes first in the codes, and what differs between them comes last or not at all.
+Anything with two views can be learned from: two clips of a video, two crops of a recording, two samples of a surface,
+two corrupted copies of a row. Turn each view into a vector and call `em.fit_vectors(first, pairs=second)`. What the
+views share comes first in the codes; what differs between them comes last or not at all.
 
-Each example is a short program in `examples/` that takes a few seconds on a CPU. It prints how many things five nearest
-neighbours put into the right class (five folds), by a few features of ours, by as many principal components, by as many
-random features, and by all numbers of the vector. No method sees labels before that. This page is written by
-`python -m examples` from what the programs print.
+Each example is a short program in `examples/` that takes a few seconds on a CPU. It prints the accuracy of five nearest
+neighbours (five folds) with a few of our features, with the same number of principal components, with the same number
+of random features, and with the whole vector. No method sees labels before that. This page is written by
+`python -m examples` from the output of the programs.
 """
 
 
 def page(printed: Mapping[str, str]) -> str:
-    """The page, given what each example prints."""
+    """Return the page, given the output of each example."""
     parts = [HEAD]
     for name in NAMES:
         title, _, about = (import_module(f"examples.{name}").__doc__ or "").partition("\n")
@@ -37,7 +37,7 @@ def page(printed: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    """Run all and write the page."""
+    """Run all examples and write the page."""
     printed = {}
     for name in NAMES:
         example = import_module(f"examples.{name}")

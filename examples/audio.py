@@ -1,8 +1,8 @@
-"""Audio: two crops of one recording share its source, not the moment.
+"""Audio: two crops of a recording share its source.
 
-Twelve sources, each with a pitch and a timbre of its own, are recorded through a random gain and echo, with hum and
-coloured noise that change from moment to moment. A crop is half a second at 2 kHz, seen as the logarithm of its
-spectrum in 120 bands.
+Twelve sources, each with its own pitch and timbre, are recorded with a random gain and echo, and with hum and coloured
+noise that change from moment to moment. A crop is half a second at 2 kHz, represented by the logarithm of its spectrum
+in 120 bands.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ TITLE = "Crops of recordings, twelve sources, 8 features"
 
 
 def crop(pitch: float, timbre: Floats, rng: np.random.Generator) -> Floats:
-    """The log spectrum of half a second of a source, at a random moment."""
+    """Return the log spectrum of half a second of a source at a random moment."""
     t = (np.arange(LENGTH) + rng.integers(0, 10 * RATE)) / RATE
     vibrato = pitch * (t + 0.002 * np.sin(2 * np.pi * rng.uniform(3, 6) * t))
     sound = sum(level * np.sin(2 * np.pi * (k + 1) * vibrato) for k, level in enumerate(timbre))
@@ -25,7 +25,7 @@ def crop(pitch: float, timbre: Floats, rng: np.random.Generator) -> Floats:
 
 
 def main() -> dict[str, float]:
-    """Learn from pairs of crops; tell sources apart by a crop."""
+    """Learn from pairs of crops, then classify sources by single crops."""
     rng = np.random.default_rng(0)
     sources = [(rng.uniform(80, 240), rng.uniform(0, 1, 5)) for _ in range(SOURCES)]
     labels = rng.integers(0, SOURCES, 1500)

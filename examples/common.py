@@ -1,4 +1,4 @@
-"""What the examples share: codes from pairs of views, and how well short codes tell classes apart."""
+"""Comparison used by all examples: codes learned from pairs of views, scored by classification."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def compare(first: Floats, second: Floats, things: Floats, labels: npt.NDArray[Any], dim: int) -> dict[str, float]:
-    """Accuracy of 5 nearest neighbours by `dim` features of ours, of PCA and of random features, and by all.
+    """Return the accuracy of 5 nearest neighbours with `dim` features of ours, of PCA or at random, and with all.
 
-    Codes are learned from the views `first` and `second` alone, without labels; PCA sees both views too.
+    Codes are learned only from the views `first` and `second`, without labels; PCA also sees both views.
     """
     views = np.vstack([first, second])
     scaler = StandardScaler().fit(views)
@@ -35,15 +35,15 @@ def compare(first: Floats, second: Floats, things: Floats, labels: npt.NDArray[A
 
 
 def accuracy(codes: Any, labels: npt.NDArray[Any]) -> float:
-    """Five-fold accuracy of five nearest neighbours."""
+    """Return the five-fold accuracy of five nearest neighbours."""
     return float(cross_val_score(KNeighborsClassifier(5), codes, labels, cv=5).mean())
 
 
 def show(title: str, scores: dict[str, float]) -> None:
-    """Print what `compare` found."""
+    """Print the scores of `compare`."""
     print(text(title, scores))
 
 
 def text(title: str, scores: dict[str, float]) -> str:
-    """What an example prints."""
+    """Return the output of an example."""
     return "\n".join([f"{title}:", *(f"  {name:18} {score:.3f}" for name, score in scores.items())])

@@ -1,7 +1,7 @@
-"""Point clouds: two subsamples of one surface, each turned at random, share its shape.
+"""Point clouds: two samples of a surface, each rotated at random, share its shape.
 
-Six shapes of random proportions are sampled with 200 points, with noise. A cloud is seen as its moments up to degree
-four, which turn with it, and as a histogram of the distances between its points, which does not.
+Six shapes of random proportions are sampled with 200 noisy points. A cloud is represented by its moments up to degree
+four, which rotate with it, and by a histogram of the distances between its points, which does not.
 """
 
 from itertools import combinations_with_replacement
@@ -18,7 +18,7 @@ TITLE = "Point clouds, six shapes, 6 features"
 
 
 def surface(shape: int, stretch: Floats, rng: np.random.Generator) -> Floats:
-    """Points of a sphere, cube, cylinder, torus, cone or helix."""
+    """Return points of a sphere, cube, cylinder, torus, cone or helix."""
     u, v, z = rng.uniform(0, 2 * np.pi, POINTS), rng.uniform(0, 2 * np.pi, POINTS), rng.uniform(-1, 1, POINTS)
     ring = np.stack([np.cos(u), np.sin(u), z], 1)
     cube = rng.uniform(-1, 1, (POINTS, 3))
@@ -31,14 +31,14 @@ def surface(shape: int, stretch: Floats, rng: np.random.Generator) -> Floats:
 
 
 def seen(points: Floats, rng: np.random.Generator) -> Floats:
-    """Moments and distances of a cloud, turned at random."""
+    """Return moments and distances of a cloud after a random rotation."""
     points = Rotation.random(random_state=rng.integers(1 << 31)).apply(points - points.mean(0))
     moments = [points[:, list(axes)].prod(1).mean() for axes in MONOMIALS]
     return np.r_[moments, np.histogram(pdist(points[::2]), BINS, (0, 4), density=True)[0]]
 
 
 def main() -> dict[str, float]:
-    """Learn from pairs of subsamples; tell shapes apart by a cloud."""
+    """Learn from pairs of samples, then classify shapes by single clouds."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 6, 1500)
     stretches = rng.uniform(0.7, 1.3, (1500, 3))

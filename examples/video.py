@@ -1,7 +1,7 @@
-"""Video: two clips of one sequence show the same thing under another light, elsewhere.
+"""Video: two clips of a sequence show the same object elsewhere, in different light.
 
-A handwritten digit (scikit-learn's, real) drifts over a 12 x 12 canvas before a shaded background; light and shade
-change from clip to clip. A clip is four frames, 576 pixels. What two clips of a sequence share is the digit.
+A handwritten digit from scikit-learn drifts over a 12 x 12 canvas with a shaded background; light and shade change from
+clip to clip. A clip is four frames, 576 pixels. What two clips of a sequence share is the digit.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ TITLE = "Video clips, ten digits, 16 features"
 
 
 def clip(digit: Floats, rng: np.random.Generator) -> Floats:
-    """Four frames of a digit that drifts from a random place, under a random light."""
+    """Return four frames of a digit that drifts from a random place, in random light."""
     rows, columns = np.mgrid[:SIZE, :SIZE] / SIZE
     shade = 30 * (rng.normal() * rows + rng.normal() * columns)
     light, place, drift = rng.uniform(0.5, 1.5), rng.integers(1, 4, 2), rng.integers(-1, 2, 2)
@@ -28,7 +28,7 @@ def clip(digit: Floats, rng: np.random.Generator) -> Floats:
 
 
 def main() -> dict[str, float]:
-    """Learn from pairs of clips; tell digits apart by a clip."""
+    """Learn from pairs of clips, then classify digits by single clips."""
     rng = np.random.default_rng(0)
     digits, labels = load_digits(return_X_y=True)
     first, second, test = (np.stack([clip(digit, rng) for digit in digits]) for _ in range(3))

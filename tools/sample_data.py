@@ -1,6 +1,6 @@
-"""Sample data for the examples of the documentation: small, real where possible, the same every time.
+"""Sample data for the examples in the documentation: small, deterministic, and real where possible.
 
-Each function writes into a folder; in the small form it writes less, for tests.
+Each function writes to a folder; with `quick` it writes less, for tests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def photos(folder: Path, quick: bool = False) -> None:
-    """Write `photos/CLASS/NUMBER.png`, garments of the embedded catalogue, and `new.png`, which is not among them."""
+    """Write `photos/CLASS/NUMBER.png`, garments of the embedded catalogue, and `new.png`, another garment."""
     from PIL import Image
 
     from eigenmap.data.images import catalogue
@@ -28,10 +28,10 @@ def photos(folder: Path, quick: bool = False) -> None:
 
 
 def docstrings(folder: Path, quick: bool = False) -> None:
-    """Write `summaries.npy`, `texts.npy` and `names.txt`: what the functions of numpy, scipy and scikit-learn say.
+    """Write `summaries.npy`, `texts.npy` and `names.txt`: documentation of numpy, scipy and scikit-learn as vectors.
 
-    Row i of both is one function: the first sentence of its documentation, and the rest. Vectors are hashed words under
-    TF-IDF weights, projected to 256 numbers at random: a stand-in for a language model, since none can be downloaded.
+    Row i belongs to one function: the first sentence of its docstring, and the rest. Vectors are hashed words with
+    TF-IDF weights, randomly projected to 256 numbers, in place of a language model, which could not be downloaded.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.random_projection import GaussianRandomProjection
@@ -48,7 +48,7 @@ def docstrings(folder: Path, quick: bool = False) -> None:
 
 
 def _documented() -> dict[str, tuple[str, str]]:
-    """Return the first sentence and the rest of the documentation of public functions and classes, by name."""
+    """Return the first sentence and the rest of the docstrings of public functions and classes, by name."""
     from importlib import import_module
 
     libraries = {

@@ -1,15 +1,15 @@
-"""Pages whose examples are run: outputs in how-tos come from the program.
+"""Transcripts: how-to pages whose examples are run and whose outputs come from the program.
 
     python tools/transcripts.py docs/howto/*.md          # run every example, write the outputs into the pages
-    python tools/transcripts.py --quick docs/howto/*.md  # run them in a small form and change nothing, as the tests do
+    python tools/transcripts.py --quick docs/howto/*.md  # run smaller versions and change nothing, as the tests do
 
-A page is Markdown. In a block that begins with ```console, lines after "$ " are commands, and the rest is their output.
-A ```python block is executed; if a ```text block follows directly, it is what the Python block prints. The blocks of a
-page share one working folder, in which names made earlier are still there. Comments direct the run:
+A page is Markdown. In a ```console block, lines that begin with "$ " are commands, and the rest is their output. A
+```python block is executed; a ```text block directly after it shows its output. The blocks of a page share one working
+folder and one Python namespace. Comments direct the run:
 
     <!-- data: photos -->              put sample data into the folder (a function of tools/sample_data.py)
-    <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, in the small form only
-    <!-- file: report.png docs/images/report.png -->    keep a file of the folder as a picture of the page
+    <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, with --quick only
+    <!-- file: report.png docs/images/report.png -->    copy a file of the folder to the page's pictures
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 100
 LONGEST = 40
-"""Lines of output that are shown; the middle of longer outputs is left out."""
+"""Maximum number of lines of output; the middle of longer outputs is left out."""
 _BLOCK = re.compile(
     r"^<!-- (?P<what>data|quick|file): (?P<about>.*?) -->$"
     r"|^```(?P<language>console|python)\n(?P<body>.*?)^```$(?P<output>\n\n```text\n.*?^```$)?",
@@ -54,7 +54,7 @@ class Run:
     examples: int = 0
 
     def page(self, text: str) -> str:
-        """Run the examples of a page, and return it with the outputs they had."""
+        """Run the examples of a page, and return the page with their outputs."""
         return _BLOCK.sub(self._block, text)
 
     def _block(self, found: re.Match[str]) -> str:
@@ -92,7 +92,7 @@ class Run:
         return text
 
     def _console(self, body: str) -> Iterator[str]:
-        """Run the commands of a block; a line that ends in a backslash goes on."""
+        """Run the commands of a block; a backslash at the end of a line continues it."""
         for command in re.findall(r"^\$ ((?:.*\\\n)*.*)$", body, re.MULTILINE):
             yield f"$ {command}\n"
             yield self._shell(self._small(command))
@@ -138,17 +138,17 @@ def _shown(output: str) -> str:
 
 
 def run_page(path: Path, quick: bool) -> tuple[str, int]:
-    """Run the examples of a page in a new folder; return the page with their outputs, and how many there are."""
+    """Run the examples of a page in a new folder; return the page with their outputs, and their number."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder), quick)
         return run.page(path.read_text(encoding="utf-8")), run.examples
 
 
 def main() -> int:
-    """Run pages, and write their outputs unless in the small form."""
+    """Run pages, and write their outputs unless --quick is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="+", type=Path)
-    parser.add_argument("--quick", action="store_true", help="small form; change nothing")
+    parser.add_argument("--quick", action="store_true", help="run smaller versions and change nothing")
     arguments = parser.parse_args()
     for path in arguments.pages:
         try:

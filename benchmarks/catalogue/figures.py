@@ -2,7 +2,7 @@
 
     python -m benchmarks.catalogue.figures runs/demo/clean
 
-Numbers behind the figures, with machine and commit, go into figures-catalogue.json.
+The numbers behind the figures are written to figures-catalogue.json, with machine and commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = (0, 4, 5, 8)
 
 
 def draw_catalogue(run: Path, images: Path, folder: Path, steps: int) -> None:
-    """Draw what the features of a run answer to, and what queries find."""
+    """Draw the images that excite the features of a run, and the results of queries."""
     trained = read_run(run)
     gallery, queries = catalogue.load("train"), catalogue.load("query")
     study = Study(
@@ -53,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--steps", type=int, default=1000, help="of the images that are made")
+    parser.add_argument("--steps", type=int, default=1000, help="steps of each synthesised image")
     parser.add_argument("--images", type=Path, default=DOCS / "images")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the numbers go")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder for the numbers")
     given = parser.parse_args(arguments)
     draw_catalogue(given.run, given.images, given.folder, given.steps)
 

@@ -1,10 +1,10 @@
-"""Make the embedded catalogue from the four files of Fashion-MNIST.
+"""Construction of the embedded catalogue from the four files of Fashion-MNIST.
 
     python -m benchmarks.catalogue.make FOLDER [--out src/eigenmap/data/images/catalogue]
 
-FOLDER holds train-images-idx3-ubyte.gz and the rest; Debian's package dataset-fashion-mnist puts them in
-/usr/share/datasets/fashion-mnist. Prints the SHA-256 of every sheet and of its pixels: the pixels are always the
-same, the file is the same for the same Pillow and zlib.
+FOLDER contains train-images-idx3-ubyte.gz and the other three files; Debian's package dataset-fashion-mnist installs
+them in /usr/share/datasets/fashion-mnist. The SHA-256 of every sheet and of its pixels is printed. The pixels are
+always the same; the file also depends on the versions of Pillow and zlib.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     seen: set[bytes] = set()
     query = choose(*read(arguments.folder, "t10k"), per_class=100, seen=seen)
     rest = choose(*read(arguments.folder, "train"), per_class=1100, seen=seen)
-    # Both stay balanced: ten images in a row hold every class once.
+    # Both stay balanced: ten consecutive images contain every class once.
     for split, images in {"train": rest[:10_000], "validation": rest[10_000:], "query": query}.items():
         file = arguments.out / f"{split}.png"
         Image.fromarray(sheet(images)).save(file, optimize=True)

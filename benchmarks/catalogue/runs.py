@@ -36,7 +36,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "weak views, rate 0.002": {"views": "weak", "lr": 0.002},
     "one and a fifth times the steps": {"steps": 1.2},
 }
-"""What `validate` tries: settings that differ from the recipe; `steps` is a factor."""
+"""Settings tried by `validate` that differ from the recipe; `steps` is a factor."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     other.add_argument("--candidate", choices=CANDIDATES, required=True)
     for verb in (one, other):
         verb.add_argument("--scene", choices=SCENES, required=True)
-        verb.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+        verb.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     given = parser.parse_args()
     if given.verb == "run":
         measure(given.folder, given.scene, given.objective, given.seed, given.steps)
@@ -93,7 +93,7 @@ def measure(folder: Path, scene: str, objective: str, seed: int, steps: int) -> 
 
 
 def validate(folder: Path, scene: str, name: str) -> None:
-    """Train with other settings and measure on the validation images, which is what settings are chosen by."""
+    """Train with other settings and measure on the validation images, on which settings are chosen."""
     path = folder / f"catalogue-validation-{scene}-{slug(name)}.json"
     gallery, validation = (catalogue.load(split, scene == "posed") for split in ("train", "validation"))
     settings = dict(CANDIDATES[name])

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the catalogue study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.common.plan import Job, Place, Stored
 SIDE_BY_SIDE = 1
 SEEDS = (0, 1, 2)
 SECONDS = 200.0
-"""Of a training run on two cores."""
+"""Seconds of a training run on two cores."""
 RIVAL = ROOT / "src" / "eigenmap" / "demo" / "rival.json"
 
 

@@ -1,4 +1,4 @@
-"""docs/catalogue.md and the rival that `eigenmap demo` shows, from the results and from nothing else."""
+"""Generator of docs/catalogue.md and of the rival in `eigenmap demo`, from the results alone."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def over_seeds(tables: list[list[ScoreRow]], dim: int, metric: str) -> str:
 
 
 def cost_table(runs: list[dict[str, Any]]) -> str:
-    """Seconds and memory of every run, with where it ran."""
+    """Seconds, memory and machine of every run."""
     lines = []
     for run in runs:
         memory = f"{run['peak_memory_mb']:,} MB"

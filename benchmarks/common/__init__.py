@@ -1,1 +1,1 @@
-"""Pieces that every study uses."""
+"""Modules shared by all studies."""

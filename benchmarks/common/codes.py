@@ -1,4 +1,4 @@
-"""Codes to search among: those of a trained model as they are, or any number drawn from a mixture fitted to them."""
+"""Codes to search: those of a trained model, or any number drawn from a mixture fitted to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]
 COMPONENTS = 1000
 USUAL_T = 4.0
 CHUNK = 100_000
-"""Vectors drawn at a time, each chunk with a seed of its own: the first million of ten million are the million."""
+"""Vectors per chunk. Each chunk has its own seed, so the first million of ten million equal a draw of one million."""
 
 
 def unit(codes: Floats) -> Floats:
@@ -32,14 +32,14 @@ class Codes:
     query_labels: NDArray[Any]
     eigenvalues: NDArray[np.float64]
     t: float | None
-    """The exponent of their weights, where it is known."""
+    """Exponent of their weights, if known."""
 
     @classmethod
     def load(cls, path: Path, most_queries: int = 2000) -> Codes:
-        """Read codes as float32, weighted and of norm 1 as `Eigenmap.encode` gives them; of the queries, a sample.
+        """Read codes as float32, weighted and of norm 1 as `Eigenmap.encode` returns them, and a sample of the queries.
 
-        A file that says by which `t` its features are weighted is taken at its word; one of rows that have neither
-        `t` nor norm 1 holds features of equal variance, which are weighted by mu^4 here.
+        If the file states `t`, its features are already weighted. If it does not, and rows do not have norm 1, it
+        contains features of equal variance, which are weighted by mu^4 here.
         """
         with np.load(path, allow_pickle=False) as file:
             parts = {name: file[name] for name in file.files}
@@ -72,7 +72,7 @@ class Mixture:
 
     @classmethod
     def fit(cls, codes: Floats, components: int = COMPONENTS, seed: int = 0) -> Mixture:
-        """k-means, then the spread of each cluster's own items, drawn towards the common one where they are few."""
+        """Fit by k-means and the spread of each cluster, shrunk towards the common spread for small clusters."""
         import faiss
 
         components = min(components, len(codes) // 8)
@@ -90,7 +90,7 @@ class Mixture:
         return cls(count / count.sum(), np.asarray(means.centroids), np.sqrt(variance).astype(np.float32), unit)
 
     def draw(self, count: int, seed: tuple[int, int]) -> Floats:
-        """Vectors; of norm 1 if the codes were."""
+        """Draw vectors, of norm 1 if the codes were."""
         rng = np.random.default_rng(seed)
         of = rng.choice(len(self.weights), count, p=self.weights)
         drawn = rng.standard_normal((count, self.means.shape[1]), np.float32)
@@ -101,7 +101,7 @@ class Mixture:
         return drawn
 
     def chunk(self, number: int) -> Floats:
-        """Vectors number * CHUNK and on."""
+        """Return chunk `number`, which begins with vector number * CHUNK."""
         return self.draw(CHUNK, (1, number))
 
     def items(self, count: int) -> Floats:

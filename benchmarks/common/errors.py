@@ -1,4 +1,4 @@
-"""Mistakes on the command line of a benchmark."""
+"""Errors in the command line of a benchmark."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ the runs of a vision sweep use it, so that small kernels of several processes ru
 other than sweeps) do not use it. Graphs do not either, since a fault in one process of the service ends all of them:
 twelve runs at once ended with an illegal instruction, which did not happen without the service.
 
-Results go to FOLDER (`--out`) as JSON, what the parts printed as .txt; the last lines say how everything went.
+Results are written to FOLDER (`--out`) as JSON, and the output of the parts as .txt; the last lines are a summary.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks.vision.summary import summary as summary_of_run
 
 @dataclass(frozen=True)
 class Part:
-    """A benchmark: what follows `python -m`, with {data}, {out} and {seconds} to be filled in, and its seconds."""
+    """A benchmark: its words after `python -m`, with {data}, {out} and {seconds} as placeholders, and its seconds."""
 
     command: str
     seconds: float
@@ -43,7 +43,7 @@ class Part:
     shares: bool = False
     """Whether its processes go through the multi-process service."""
     lines: int = 25
-    """Of its output, how many of the last are shown."""
+    """Number of last lines of its output to show."""
 
 
 SWEEP = "--data {data} --stage {stage} --seconds {seconds} --side-by-side"
@@ -75,7 +75,7 @@ class Done:
     name: str
     seconds: float
     code: int | None
-    """What the command ended with; None if there was no time for it."""
+    """Exit code of the command; None if there was no time for it."""
 
     def __str__(self) -> str:
         if self.code is None:
@@ -84,7 +84,7 @@ class Done:
 
 
 def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator[Done]:
-    """Run parts one after another; each in turn says how it went."""
+    """Run parts one after another; yield the outcome of each."""
     out.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
     for place, name in enumerate(names):
@@ -109,7 +109,7 @@ def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator
 
 
 def share(part: Part, later: Sequence[Part], left: float) -> float:
-    """Seconds a part may take: what is left; a sweep leaves to later parts what they need, and shares with sweeps."""
+    """Return the seconds a part may take; sweeps share the time that the later parts do not need."""
     if not part.sweeps:
         return left
     free = left - sum(other.seconds for other in later if not other.sweeps)
@@ -117,14 +117,14 @@ def share(part: Part, later: Sequence[Part], left: float) -> float:
 
 
 def words_of(name: str, data: Path, out: Path, seconds: float) -> list[str]:
-    """The command of a part; a sweep is told to be done a little before its time is over."""
+    """Return the command of a part; a sweep must end a little before its time is over."""
     kind, _, stage = name.partition(":")
     filled = {"data": data, "out": out, "seconds": f"{max(1.0, seconds - 10):.0f}", "stage": stage or "all"}
     return [sys.executable, "-m", *(word.format(**filled) for word in PARTS[kind].command.split())]
 
 
 def environment() -> dict[str, str]:
-    """Few threads a process: several of them share the host."""
+    """Return an environment with few threads per process, since several processes share the host."""
     return {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"} | os.environ
 
 
@@ -135,12 +135,12 @@ cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_vo
 sys.exit(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
          or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
 """
-"""Ends with 0 if a process gets at the GPU."""
+"""Program that ends with 0 if a process can use the GPU."""
 
 
 @contextmanager
 def multi_process_service() -> Iterator[dict[str, str]]:
-    """Start the service; what processes need in their environment to use it, nothing if it does not work here."""
+    """Start the service; yield the environment that processes need to use it, empty if it does not work here."""
     if shutil.which(SERVICE) is None:
         print(f"== {SERVICE} is not installed: processes take turns", flush=True)
         yield {}
@@ -149,23 +149,23 @@ def multi_process_service() -> Iterator[dict[str, str]]:
         service = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         subprocess.run([SERVICE, "-d"], env=os.environ | service)
         try:
-            # A service that hangs is as good as none: `timeout` ends the try with 124.
+            # A service that hangs is useless: `timeout` ends the attempt with 124.
             probe = ["timeout", "30", sys.executable, "-c", FIRST_CONTEXT]
             works = subprocess.run(probe, env=os.environ | service).returncode == 0
-            print(f"== {SERVICE} {'serves' if works else 'does not work here'}", flush=True)
+            print(f"== {SERVICE} {'is used' if works else 'does not work here'}", flush=True)
             yield service if works else {}
         finally:
             subprocess.run([SERVICE], input=b"quit\n", env=os.environ | service)
 
 
 def told(path: Path, lines: int) -> list[str]:
-    """The last lines of an output, without warnings."""
+    """Return the last lines of an output, without warnings."""
     said = [line[:170] for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return [line for line in said if "warn" not in line.lower()][-lines:]
 
 
 def summary(out: Path, since: float) -> Iterator[str]:
-    """One line for each run of the vision study that was written since."""
+    """Yield one line per run of the vision study written since then."""
     for path in sorted(out.glob("vision/*.json"), key=lambda path: path.stat().st_mtime):
         result = json.loads(path.read_text(encoding="utf-8"))
         if path.stat().st_mtime >= since and "job" in result:
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the .npz files of images and graphs")
     parser.add_argument("--out", type=Path, help="folder for results")
     parser.add_argument("--seconds", type=float, default=560.0)
-    parser.add_argument("--list", action="store_true", help="say which parts there are, and stop")
+    parser.add_argument("--list", action="store_true", help="list the parts and exit")
     given = parser.parse_args()
     if given.list:
         for name, part in PARTS.items():

@@ -1,4 +1,4 @@
-"""Results: the machine and commit that made them, and how they are written."""
+"""Storage of results, with the machine and commit that produced them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.common import jsontext
 
 
 def environment() -> dict[str, Any]:
-    """Date, commit and machine of a run; `EIGENMAP_COMMIT` stands in where the code runs outside its repository."""
+    """Return date, commit and machine of a run; outside the repository, `EIGENMAP_COMMIT` gives the commit."""
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "commit": os.environ.get("EIGENMAP_COMMIT") or _commit(),
@@ -30,7 +30,7 @@ def environment() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit, "-dirty" if files were changed since: other than results and pages, which a run itself writes."""
+    """Return the commit, with "-dirty" if files have changed, other than the results and pages that runs write."""
     code = [":(top)", ":(top,exclude,glob)benchmarks/*/results/**", ":(top,exclude)docs"]
     try:
         commit = _git("describe", "--always")
@@ -61,7 +61,7 @@ def write(path: Path, result: dict[str, Any]) -> None:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """A result as it is stored: figures with five digits."""
+    """Return a result as stored, with numbers rounded to five digits."""
     return jsontext.text(_rounded(result)) + "\n"
 
 

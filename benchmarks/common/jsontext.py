@@ -1,4 +1,4 @@
-"""JSON as results are stored: indented by one, and every list of numbers on one line."""
+"""JSON format of results: indented by one, with every list of numbers on one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def text(value: Any, indent: int = 0) -> str:
-    r"""A value as JSON; it ends without a line break.
+    r"""Return a value as JSON, without a line break at the end.
 
     >>> print(text({"a": [1, 2.5, None], "b": [{"c": []}], "d": {}}))
     {

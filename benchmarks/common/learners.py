@@ -1,4 +1,4 @@
-"""A fit that is taken step by step: the problem and settings of the pipeline, without its loop."""
+"""Fits taken step by step: the problem and settings of the pipeline, without its loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pieces of generated pages: tables, figures with their spread, and what made them."""
+"""Parts of generated pages: tables, figures with their spread, and provenance."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NONE = "–"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of GitHub's Markdown, its first column to the left and all others to the right."""
+    """Return a Markdown table; the first column is aligned left, all others right."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def figure(values: Sequence[float], digits: int = 3) -> str:
-    """One value as it is; several as their mean and sample standard deviation.
+    """Format one value, or the mean and sample standard deviation of several.
 
     >>> figure([0.5]), figure([0.4, 0.6])
     ('0.500', '0.500 ± 0.141')
@@ -49,7 +49,7 @@ def emphasise(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def renewed(text: str, what: str, inner: str) -> str:
-    """A page with something else between `<!-- what -->` and the next `<!-- end of tables -->`.
+    """Return a page with new content between `<!-- what -->` and the next `<!-- end of tables -->`.
 
     >>> renewed("a <!-- x --> old <!-- end of tables --> b", "x", "new").split()
     ['a', '<!--', 'x', '-->', 'new', '<!--', 'end', 'of', 'tables', '-->', 'b']
@@ -63,7 +63,7 @@ def renewed(text: str, what: str, inner: str) -> str:
 
 
 def made_by(results: Sequence[dict[str, Any]]) -> str:
-    """Device, commits, dates and seeds behind a table, in one line."""
+    """Return device, commits, dates and seeds behind a table, in one line."""
     if not results:
         return "No run yet."
 
@@ -79,7 +79,7 @@ def made_by(results: Sequence[dict[str, Any]]) -> str:
 
 
 def accuracies(result: dict[str, Any] | None, *names: str) -> list[str]:
-    """Cells with these figures of a run; "not run" or "collapsed" where there are none."""
+    """Return cells with these figures of a run; "not run" or "collapsed" if there are none."""
     if result is None:
         return [NOT_RUN] * len(names)
     if "collapsed" in result:

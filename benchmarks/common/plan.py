@@ -1,4 +1,4 @@
-"""The generic plan: jobs of a study, which of them have a result, and what the others cost."""
+"""Generic plan of a study: its jobs, their results, and the cost of those without one."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ class Job:
     """
 
     name: str
-    """What `run` calls it; a job that writes a file of its own is called as the file."""
+    """Name for `run`; that of the result file, if the job writes its own."""
     module: str
     words: tuple[str, ...] = ()
     seconds: float = 60.0
-    """How long it is likely to take."""
+    """Estimated duration."""
     stage: str = ""
     needs: tuple[str, ...] = ()
-    """Files or folders that have to be in the folder of data."""
+    """Files or folders that must be in the folder of data."""
     gpu: bool = False
     """Whether it needs a GPU."""
     alone: bool = False
-    """Whether nothing may run beside it: it is timed, or adds rows to a file that others write too."""
+    """Whether it must run alone, because it is timed or adds rows to a shared file."""
     done: bool = False
     waits_for: str = ""
-    """What has to be known before it can begin; empty if it can begin now."""
+    """Result that must exist before it can start; empty if it can start now."""
 
     def command(self, place: Place, further: Iterable[str] = ()) -> list[str]:
-        """The command that runs it."""
+        """Return the command that runs it."""
         names = {"data": place.data, "results": place.results, "device": place.device}
         words = [word.format(**names) for word in self.words]
         return [sys.executable, "-m", f"benchmarks.{self.module}", *words, *further]
 
     def lacks(self, data: Path | None) -> list[str]:
-        """Of what it needs, what the folder of data does not have."""
+        """Return the required files that are missing in the folder of data."""
         return [name for name in self.needs if data is None or not (data / name).exists()]
 
 
@@ -62,17 +62,17 @@ class Study(Protocol):
     """A module `benchmarks.STUDY.study`."""
 
     SIDE_BY_SIDE: int
-    """How many jobs usually share the machine."""
+    """Default number of jobs that share the machine."""
 
     def jobs(self, place: Place) -> Iterable[Job]:
-        """Every job, in the order in which they are worth running; results in `place.results` count too."""
+        """Return every job, most valuable first; results in `place.results` count too."""
 
     def pages(self) -> Iterable[tuple[Path, str]]:
-        """Every page with its new text."""
+        """Return every page with its new text."""
 
 
 class Stored:
-    """Results by name, in one or several folders; of two with the same name the last counts."""
+    """Results by name, in one or several folders; later folders take precedence."""
 
     def __init__(self, *folders: Path) -> None:
         self.paths = {path.stem: path for folder in folders for path in sorted(folder.glob("*.json"))}
@@ -81,12 +81,12 @@ class Stored:
         return name in self.paths
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A result, or None if there is none of that name."""
+        """Return a result, or None if there is none of that name."""
         path = self.paths.get(name)
         return None if path is None else json.loads(path.read_text(encoding="utf-8"))
 
     def rows(self, name: str, key: str = "rows") -> list[dict[str, Any]]:
-        """The list in a result under a key; empty if there is no such result."""
+        """Return the list in a result under a key; empty if there is no such result."""
         found: list[dict[str, Any]] = (self.read(name) or {}).get(key, [])
         return found
 
@@ -96,7 +96,7 @@ R = TypeVar("R")
 
 
 def planned(stages: Mapping[str, Callable[[S], Iterable[R]]], finished: S, stage: str = "all") -> dict[R, str]:
-    """The runs of one stage or of all, in order, each with the first stage that has it."""
+    """Return the runs of one stage or of all, in order, each with the first stage that contains it."""
     found: dict[R, str] = {}
     for name, runs in stages.items():
         if stage in ("all", name):
@@ -106,7 +106,7 @@ def planned(stages: Mapping[str, Callable[[S], Iterable[R]]], finished: S, stage
 
 
 def chosen(jobs: Iterable[Job], names: Iterable[str] = (), stage: str = "all") -> list[Job]:
-    """Jobs of a stage whose names match one of the patterns (`*` and `?`); all of them if there is no pattern."""
+    """Return the jobs of a stage whose names match one of the patterns (`*` and `?`); all if there is no pattern."""
     from difflib import get_close_matches
     from fnmatch import fnmatchcase
 
@@ -125,7 +125,7 @@ def chosen(jobs: Iterable[Job], names: Iterable[str] = (), stage: str = "all") -
 
 
 def listing(jobs: Iterable[Job], place: Place) -> list[str]:
-    """One line per job with its seconds of the machine, and their sum."""
+    """Return one line per job with its seconds of machine time, and their sum."""
     lines, total = [], 0.0
     for job in jobs:
         needed = job.seconds / (1 if job.alone else place.side_by_side)

@@ -1,4 +1,4 @@
-"""The generic sweep: jobs of a plan as processes, several side by side, while there is time."""
+"""Generic sweep: runs the jobs of a plan as processes, several side by side, while there is time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks import ROOT
 from benchmarks.common.plan import Job, Place
 
 PAUSE = 0.5
-"""Seconds between two looks at the processes."""
+"""Seconds between two checks of the processes."""
 
 
 def sweep(
@@ -25,9 +25,9 @@ def sweep(
 ) -> list[str]:
     """Run jobs in order and return the names of those that failed.
 
-    `jobs` is asked again whenever one has ended, since its result may tell which jobs come next. A job that is done,
-    waits for something, lacks data or a GPU, or would take too long is left out. What jobs print that run side by side
-    goes into .log files beside their results.
+    `jobs` is called again whenever a job has ended, since its result may determine the next ones. A job that is done,
+    waits for something, lacks data or a GPU, or would take too long is left out. The output of jobs that run side by
+    side is written to .log files beside their results.
     """
     place.results.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
@@ -61,7 +61,7 @@ def sweep(
 
 
 def begin(job: Job, place: Place, further: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start the process of a job; one that runs by itself prints where we do."""
+    """Start the process of a job; a job that runs alone shares our output."""
     command, variables = job.command(place, further), environment(place.side_by_side)
     if prints(job, place):
         return subprocess.Popen(command, env=variables)
@@ -79,7 +79,7 @@ def _see(job: Job, place: Place) -> str:
 
 
 def fitting(jobs: Iterable[Job], running: Iterable[Job], started: set[str], place: Place, left: float) -> Iterator[Job]:
-    """The jobs that may begin now, beside those that run."""
+    """Return the jobs that may start now, beside those that run."""
     beside = list(running)
     for job in jobs:
         if any(other.alone for other in beside) or len(beside) >= place.side_by_side:
@@ -100,7 +100,7 @@ def left_out(jobs: Iterable[Job], place: Place) -> Iterator[str]:
     missing = [job for job in jobs if not job.done]
     counts = Counter(name for job in missing for name in job.lacks(place.data))
     for name, count in counts.items():
-        place_of = "no --data FOLDER was given" if place.data is None else f"there is no {place.data / name}"
+        place_of = "no --data FOLDER was given" if place.data is None else f"{place.data / name} does not exist"
         yield f"{_jobs(count)} left out for lack of {name}: {place_of}"
     if place.device == "cpu" and (count := sum(job.gpu for job in missing)):
         yield f"{_jobs(count)} left out for lack of a GPU"

@@ -13,13 +13,13 @@ import torch
 
 
 def wait(device: torch.device | str) -> None:
-    """Wait until a GPU has done all it was told; on a CPU there is nothing to wait for."""
+    """Wait until a GPU has finished its work; do nothing on a CPU."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Clock:
-    """Seconds since it was made, and peak memory of a GPU meanwhile; waits for the device."""
+    """Seconds since its creation, and peak GPU memory since then; waits for the device."""
 
     def __init__(self, device: torch.device | str) -> None:
         self.device = torch.device(device)
@@ -37,7 +37,7 @@ class Clock:
 
 
 def mean_seconds(work: Callable[[int], object], device: torch.device | str, repeat: int, warmup: int = 1) -> float:
-    """Mean seconds of `work(step)` over `repeat` steps, after some that are not counted."""
+    """Return the mean seconds of `work(step)` over `repeat` steps, after some uncounted ones."""
     for step in range(warmup):
         work(step)
     wait(device)
@@ -49,7 +49,7 @@ def mean_seconds(work: Callable[[int], object], device: torch.device | str, repe
 
 
 def each_seconds(work: Callable[[], object], device: torch.device | str, times: int) -> list[float]:
-    """Seconds of each of several calls."""
+    """Return the seconds of each of several calls."""
     taken = []
     for _ in range(times):
         clock = Clock(device)
@@ -59,16 +59,16 @@ def each_seconds(work: Callable[[], object], device: torch.device | str, times: 
 
 
 def median_seconds(work: Callable[[], object], device: torch.device | str, times: int) -> float:
-    """Median of several calls, after one that warms up where there are several."""
+    """Return the median seconds of several calls, after an uncounted one if there are several."""
     return statistics.median(each_seconds(work, device, times + (times > 1))[1 if times > 1 else 0 :])
 
 
 def peak_mb() -> float:
-    """The most memory this process has had, in MiB; it counts what its parent had when it was forked."""
+    """Return the peak memory of this process in MiB, including that of its parent at the fork."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def status_bytes(field: str, pid: int | str = "self") -> int:
-    """A field of /proc/PID/status: VmRSS is resident memory, VmHWM its peak, RssAnon what is no map of a file."""
+    """Return a field of /proc/PID/status: VmRSS is resident memory, VmHWM its peak, RssAnon anonymous memory."""
     found = re.search(rf"^{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE)
     return 1024 * int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""Kernels whose eigenfunctions are known, and what kernel methods cost."""
+"""Kernels with known eigenfunctions, and the cost of kernel methods."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     python -m benchmarks.eigenfunctions.choices                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.choices --seconds 240      # as much of it as fits
 
-- *probes*: the last layer by Rayleigh-Ritz alone, or fitted at probes around the points too. The 2-D problem of
+- *probes*: the last layer solved by Rayleigh-Ritz alone, or also fitted at probes around the points. The 2-D problem of
   `known.py`, 20 modes, mean overlap with exact Nystroem's functions at the nodes.
-- *cut*: the whole span of the hidden layer, or what held-out nodes leave of it. The block model of `known.py`,
+- *cut*: the whole span of the hidden layer, or the part supported by held-out nodes. The block model of `known.py`,
   mean alignment with the truth.
 - *offset*: tau of the log-det on blocks of many points. 16,000 points of `kernel_stream.py` in 16 dimensions, 32
   functions, share of the kernel's spectrum captured on 4,096 fresh points.
@@ -57,7 +57,7 @@ def probes(seed: int) -> Measurement:
 
 
 def cut(seed: int) -> Measurement:
-    """Alignment of the block model's functions, from all of the span and from what is left of it."""
+    """Alignment of the block model's functions, from the whole span and from the supported part."""
     problem = PROBLEMS["sbm"]
     k, sample, truth = problem.n_components, problem.sample(512, seed), problem.truth
     model = NeuralEigenmap(k, kernel="precomputed", random_state=seed).fit(sample.x.numpy(), gram=sample.gram.numpy())
@@ -86,7 +86,7 @@ TITLES = {
 
 
 def run_missing(path: Path, until: float, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Run what is not there yet, until that time; return all there is."""
+    """Run what is missing until the given time; return all results."""
     runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     for seed in SEEDS:
         for name in names or CHOICES:
@@ -101,8 +101,8 @@ def run_missing(path: Path, until: float, names: Sequence[str] | None = None) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so many seconds")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after this many seconds")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     words = parser.parse_args()
     torch.set_num_threads(1)
     for run in run_missing(words.folder / FILE, time.monotonic() + words.seconds, words.choices):

@@ -34,7 +34,7 @@ LANDMARKS = (1024, 2048, 4096, 8192)
 
 
 def rate(transform: Any, x: np.ndarray[Any, Any]) -> float:
-    """Points for each second of processor time, the fastest of three times."""
+    """Points per second of processor time, the fastest of three runs."""
     seconds = []
     for _ in range(3):
         began = time.process_time()
@@ -67,7 +67,7 @@ def run(method: str, n: int, k: int, landmarks: int) -> dict[str, Any]:
         "method": method,
         "n": n,
         "seconds": seconds,
-        "processor_seconds": processor,  # of all cores together; does not depend on how busy the machine is
+        "processor_seconds": processor,  # of all cores together, independent of other load
         "peak_mb": peak_mb(),
         "captured": captured(codes, fresh),
         "transform_points_per_processor_second": rate(transform, many),
@@ -87,7 +87,7 @@ def nystroem(x: np.ndarray[Any, Any], k: int) -> Any:
 
 
 def measure(method: str, n: int, k: int, landmarks: int, memory_gb: float, minutes: float) -> dict[str, Any]:
-    """`run` in another process that may use so much memory and time; what stopped it, where it was stopped."""
+    """Call `run` in another process with limited memory and time; if it was stopped, return the reason."""
     module = ["-m", "benchmarks.eigenfunctions.kernel_cost"]
     numbers = ["--n", str(n), "--k", str(k), "--landmarks", str(landmarks)]
     arguments = [sys.executable, *module, "--one", method, *numbers]
@@ -140,9 +140,9 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--k", type=int, help="functions: 32 on a CPU, 256 on a GPU")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 4_000, 16_000, 64_000, 250_000, 1_000_000])
-    parser.add_argument("--memory-gb", type=float, default=2.0, help="of each fit's process")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of each fit")
-    stream = parser.add_argument_group("stream", "of points made on the device; what --device cuda measures")
+    parser.add_argument("--memory-gb", type=float, default=2.0, help="memory limit of each fit")
+    parser.add_argument("--minutes", type=float, default=15.0, help="time limit of each fit")
+    stream = parser.add_argument_group("stream", "measure a stream of points made on the device, as with --device cuda")
     stream.add_argument("--stream", action="store_true", help="measure the stream on a CPU too")
     stream.add_argument("--points", type=int, default=100_000_000, help="in bf16; a fifth of them in TF32")
     stream.add_argument("--seconds", type=float, default=25.0, help="of bf16 at most; a fifth of it for TF32")

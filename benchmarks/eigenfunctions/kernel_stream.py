@@ -3,11 +3,11 @@
 Called by `kernel_cost.py --device cuda`. A step draws `blocks` x `block` new points from a seed,
 evaluates the network on all of them and the kernel inside each block, and takes one Adam step on the trace of the
 Rayleigh quotient (`eigenmap.objectives.RitzTrace`) with moments over the whole step. Nothing is copied from the host,
-and the host waits for the card every `LOOK` steps only.
+and the host waits for the GPU only every `LOOK` steps.
 
 Precision. "bf16": products of the network and of the kernel block with psi take bf16 factors and sum in float32.
-"tf32": they take float32 factors, rounded to TF32 by the card. In both, distances and moments are float32 with TF32
-products, and the k x k part is float64. The peak is that of the card's own matrix product in the same precision,
+"tf32": they take float32 factors, rounded to TF32 by the GPU. In both, distances and moments are float32 with TF32
+products, and the k x k part is float64. The peak is that of the GPU's own matrix product in the same precision,
 measured in the same run.
 """
 
@@ -34,10 +34,10 @@ from eigenmap.relations.operator import KernelOperator
 DIMENSIONS, LATENT, LENGTH_SCALE = 16, 4, 2.0
 DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32}
 RIDGES = {"bf16": 1e-2, "tf32": 1e-3}
-"""Of the Rayleigh quotient in training, above the rounding of its products: with less a run of 100 million points ended
-in nan. The alignment afterwards is in float64 and needs none."""
+"""Ridge of the Rayleigh quotient in training, above the rounding of its products: with a smaller one, a run of 100
+million points ended in nan. The alignment afterwards is in float64 and needs none."""
 DATA_SHEET = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""bf16 operations per second of matrix products without sparsity, as the vendor gives them; those of TF32 are half."""
+"""The vendor's figure for bf16 operations per second of dense matrix products; TF32 has half."""
 WARM_UP, LOOK = 5, 50
 TRANSFORMED = 2**21
 """Points that `transform` is timed on."""
@@ -46,7 +46,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Stream:
-    """Settings of a stream: `total` points or `seconds` seconds at most, in steps of `blocks` blocks of the kernel."""
+    """Settings of a stream: at most `total` points or `seconds` seconds, in steps of `blocks` blocks of the kernel."""
 
     k: int = 256
     total: int = 100_000_000
@@ -118,7 +118,7 @@ class Training:
         return psi.float()
 
     def step(self, done: float) -> Tensor:
-        """One step on new points; `done` is the share of the training that lies behind."""
+        """Take one step on new points; `done` is the completed share of the training."""
         stream = self.stream
         for group in self.optimizer.param_groups:
             group["lr"] = stream.rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
@@ -145,7 +145,7 @@ class Training:
         return psi.T @ psi / stream.batch, 2 * R - R.detach()
 
     def operations(self) -> int:
-        """Operations of the matrix products of a step; everything else takes time and counts nothing.
+        """Operations of the matrix products of a step; everything else takes time but is not counted.
 
         The network forward and backward (no gradient of the points), distances, the kernel times psi, two moments
         forward (2 k^2 each a point) and backward (4 and 2 k^2).
@@ -157,12 +157,12 @@ class Training:
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[object]:
-    """Products in bf16, or as they come."""
+    """Return a context for products in bf16, or an empty one."""
     return torch.autocast(torch.device(device).type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 def train(training: Training) -> dict[str, Any]:
-    """Take all steps; what they took."""
+    """Take all steps; return their cost."""
     stream, device = training.stream, training.device
     steps = -(-stream.total // stream.batch)
     for _ in range(WARM_UP):
@@ -230,20 +230,20 @@ def product_peak(precision: str, device: str, size: int = 8192, seconds: float =
 
 
 def compiled(stream: Stream, device: str) -> tuple[Kernel, bool]:
-    """The kernel block as one fused pass, where that can be compiled; else as it stands. And whether it was."""
+    """Return the kernel block, compiled to one fused pass if possible, and whether it was compiled."""
     if not device.startswith("cuda"):
         return gaussian_blocks, False
     fused: Kernel = torch.compile(gaussian_blocks, dynamic=False)
     try:
         fused(torch.zeros(stream.blocks, stream.block, DIMENSIONS, device=device), torch.bfloat16)
-    except Exception as error:  # whatever the compiler lacks, the plain code computes the same
+    except Exception as error:  # the plain code computes the same without the compiler
         print(f"The kernel block is not compiled: {type(error).__name__}.", flush=True)
         return gaussian_blocks, False
     return fused, True
 
 
 def measure(stream: Stream, device: str, compile_kernel: bool = True) -> dict[str, Any]:
-    """Both precisions, bf16 over all points and TF32 over a fifth, and Nystroem beside them on the same device."""
+    """Measure both precisions, bf16 over all points and TF32 over a fifth, and Nystroem on the same device."""
     torch.set_float32_matmul_precision("high")
     kernel, fused = compiled(stream, device) if compile_kernel else (gaussian_blocks, False)
     sizes = (4096, 16_384, TRANSFORMED) if device.startswith("cuda") else (512, 1024, 4096)

@@ -8,10 +8,10 @@ Protocol. Every method gets the same n points and the kernel between them. Netwo
 of full-batch Adam steps in float64 and the same grid of rates; the rate is the one whose features have the largest
 eigenvalues on held-out points (mean logarithm), on the first seed, and stays for the others. The default estimator
 gets the points and no settings. Functions are judged at quadrature nodes that no method sees. "Before" is a method's
-own features in its own order, "after" what the library's alignment makes of them on the training points.
+own features in its own order, "after" the same features aligned by the library on the training points.
 
-Each run is a process of its own: seconds are processor seconds of one thread, memory is what the process needs at most
-beyond what it started with. Results are one file per problem; a run that is there is not repeated.
+Each run has its own process: seconds are processor seconds of one thread, and memory is the peak of the process above
+its start. Results are one file per problem; a run with a result is not repeated.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def measure(problem: Problem, method: Method, seed: int, rate: float, settings: 
 
 def _judge(found: Found, fit: Fit, problem: Problem) -> Run:
     truth = problem.truth.centred() if fit.centred else problem.truth
-    # Centring may leave fewer positive modes than were asked for; those beyond them are anything.
+    # Centring may leave fewer positive modes than requested; those beyond them are arbitrary.
     k = min(problem.n_components, int((truth.mu > 1e-9 * truth.mu[0]).sum()))
     return scores(Found(found.psi[:, :k], found.mu[:k]), truth, k)
 
 
 def apart(problem: Problem, method: Method, seed: int, rate: float, settings: Settings) -> Run:
-    """`measure` in a process of its own, so that its peak of memory is its own."""
+    """Call `measure` in a separate process, to measure its peak memory."""
     _ = problem.truth  # computed once, here, and inherited
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -135,7 +135,7 @@ def best(problem: Problem, method: Method, seed: int, rates: tuple[float, ...], 
 def run_missing(
     problem: Problem, names: list[str], seed: int, settings: Settings, folder: Path, until: float = float("inf")
 ) -> None:
-    """Run what is not there yet, until that time."""
+    """Run what is missing until the given time."""
     results = Results(problem, settings, folder)
     for name in names:
         method = METHODS[name]
@@ -153,7 +153,7 @@ def run_missing(
 
 
 def warm_up() -> None:
-    """Load here what every run needs, so that it is not counted as the memory of the first."""
+    """Import everything that runs need, so that it does not count as memory of the first run."""
     if importlib.util.find_spec("grease") is not None:
         importlib.import_module("grease")
     problem, settings = PROBLEMS["rbf-1d-1"], Settings(n=8, steps=1)
@@ -161,7 +161,7 @@ def warm_up() -> None:
 
 
 def line(name: str, seed: int, run: Run) -> str:
-    """One row of the printed table: alignment of every mode, the worst eigenvalue, and what it cost."""
+    """Return one row of the printed table: alignment of every mode, the worst eigenvalue, and the cost."""
     if "failed" in run:
         return f"{name:10} seed {seed} failed: {run['failed']}"
     rows = []
@@ -193,8 +193,8 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--again", action="store_true", help="forget earlier runs of these methods on these problems")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after so many seconds")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no run after this many seconds")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     words = parser.parse_args()
     until = time.monotonic() + words.seconds
     torch.set_num_threads(1)

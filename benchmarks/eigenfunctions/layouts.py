@@ -3,8 +3,8 @@
     python -m benchmarks.eigenfunctions.layouts                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.layouts --seconds 240      # as much of it as fits
 
-Everything else is as in `known.py`, at one rate and with one seed. Separate networks come twice: each as wide
-as the shared trunk (k times the work), and each so narrow that all together have about as many weights.
+Everything else is as in `known.py`, at one rate and with one seed. Separate networks have two widths: that of the
+shared trunk (k times the work), and a smaller one at which all of them together have about as many weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETTINGS = Settings(rates=(0.01,), seeds=(0,))
 SHARED, WIDE, NARROW = "one trunk", "separate, as wide", "separate, as many weights"
 INTERVALS, LAYOUTS = ("rbf-1d-1", "rbf-1d-0.3"), (SHARED, NARROW, WIDE)
 COUNT = len(INTERVALS) * len(OBJECTIVES) * len(LAYOUTS)
-"""Runs in all."""
+"""Total number of runs."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Of the trunk, or of each of the separate networks."""
+        """Width of the trunk, or of each of the separate networks."""
         narrow = round(SETTINGS.width / math.sqrt(self.problem.n_components))
         return narrow if self.name == NARROW else SETTINGS.width
 
 
 def run_missing(path: Path, until: float) -> list[dict[str, Any]]:
-    """Run what is not there yet, until that time; return all there is."""
+    """Run what is missing until the given time; return all results."""
     runs: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
     done = {(run["problem"], run["method"], run["layout"]) for run in runs}
     for problem in (PROBLEMS[name] for name in INTERVALS):
@@ -69,8 +69,8 @@ def run_missing(path: Path, until: float) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so many seconds")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after this many seconds")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     words = parser.parse_args()
     torch.set_num_threads(1)
     warm_up()

@@ -1,4 +1,4 @@
-"""Methods of the eigenfunction study; each is given a sample of points and the kernel between them."""
+"""Methods of the eigenfunction study; each gets a sample of points and the kernel between them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Fit:
-    """Functions of points, raw, in the method's own order; its eigenvalues, where it gives any of its own."""
+    """Raw functions of points in the method's own order, and its own eigenvalues, if it has any."""
 
     functions: Functions
     mu: Tensor | None = None
     aligned: bool = False
-    """The method orders and normalises by itself."""
+    """Whether the method orders and normalises its functions itself."""
     centred: bool = False
-    """It solves the problem of the centred kernel and is held against that."""
+    """Whether it solves the problem of the centred kernel, with which it is then compared."""
 
 
 def train(network: nn.Module, objective: nn.Module, x: Tensor, gram: Tensor, steps: int, rate: float) -> None:
@@ -97,7 +97,7 @@ class Exact:
 
     def fit(self, problem: Problem, sample: Sample, seed: int, rate: float, settings: Settings) -> Fit:
         mu, extend = self.solve(sample.gram, problem.n_components)
-        # The kernel of a random graph has to be drawn for new nodes; for the points themselves it is known.
+        # The kernel of a random graph must be drawn for new nodes; for the points themselves it is known.
         return Fit(lambda x: extend(sample.gram if x is sample.x else sample.cross(x)), mu, True, self.centred)
 
 
@@ -120,7 +120,7 @@ class Grease:
 
 @dataclass(frozen=True)
 class Default:
-    """The library's estimator as it comes: points and kernel, no settings."""
+    """The library's estimator with default settings: points and kernel only."""
 
     title: str = "**default estimator**"
     tuned: bool = False

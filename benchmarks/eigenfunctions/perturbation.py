@@ -1,11 +1,11 @@
-"""Perturbed kernels: their small eigenvalues lifted or removed, a question that the paper leaves open.
+"""Perturbed kernels, with small eigenvalues lifted or removed: a question left open by the paper.
 
     python -m benchmarks.eigenfunctions.perturbation                    # run what is missing, print the table
     python -m benchmarks.eigenfunctions.perturbation --seconds 240      # as much of it as fits
 
 The exponential kernel exp(-|x - x'|) on [-2, 2] has eigenvalues that fall like 1/j^2: 256 of them are far from zero and
 none repeats. Points are a regular grid of 512, so that expectations are exact and the truth is the matrix's own; the
-network sees 384 random Fourier features of x, enough for all functions. What is left to fail is the objective.
+network sees 384 random Fourier features of x, enough for all functions. Only the objective can fail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FILE = "perturbation.json"
 
 @dataclass(frozen=True)
 class Variant:
-    """An objective, and what is done to the kernel before it: (matrix, k-th eigenvalue) -> matrix."""
+    """An objective, and the perturbation of its kernel: (matrix, k-th eigenvalue) -> matrix."""
 
     title: str
     objective: Callable[[], nn.Module]
@@ -101,7 +101,7 @@ def measure(variant: Variant, k: int) -> dict[str, Any]:
 
 
 def _single(found: Found, exact: Truth, k: int) -> dict[str, Any]:
-    """Scores mode by mode, without groups: on a grid no two modes are hard to tell apart by chance."""
+    """Scores mode by mode, without groups: on a grid, modes are not confused by chance."""
     result = scores(found, exact, k, same=0.0)
     alignment = result["alignment"]
     return {
@@ -143,8 +143,8 @@ def run_missing(results: Results, sizes: tuple[int, ...], until: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after so many seconds")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after this many seconds")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     words = parser.parse_args()
     torch.set_num_threads(1)
     results = Results(words.folder)

@@ -1,4 +1,4 @@
-"""Kernels whose eigenfunctions are known: the truth that every method is compared with.
+"""Kernels with known eigenfunctions, the truth for every method.
 
 A problem is a kernel kappa, a measure p to draw points from, and the leading eigenpairs of
 
@@ -34,7 +34,7 @@ SAME = 0.05
 
 
 MORE = 100
-"""How many modes are known beyond those asked for; the centred kernel mixes them all."""
+"""Number of known modes beyond those requested; the centred kernel mixes them all."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Truth:
-    """The leading eigenpairs; more of them than are asked for, so that a group may cross the end."""
+    """The leading eigenpairs; more than requested, since a group may extend beyond the last one."""
 
     nodes: Tensor  # (m, d)
     weights: Tensor  # (m,), sum 1
@@ -57,7 +57,7 @@ class Truth:
     phi: Tensor  # (m, more than k), orthonormal in the weights
 
     def groups(self, k: int, same: float = SAME) -> list[list[int]]:
-        """Numbers of the modes that belong together, from 0; the last group may reach beyond the k asked for."""
+        """Return the numbers of the modes in each group, from 0; the last group may extend beyond the k requested."""
         groups = [[0]]
         for i, j in pairwise(range(len(self.mu))):
             close = float(self.mu[i] - self.mu[j]) < same * abs(float(self.mu[i]))
@@ -67,7 +67,7 @@ class Truth:
         return groups
 
     def centred(self) -> Truth:
-        r"""The eigenpairs of kappa - E_x kappa - E_x' kappa + E_xx' kappa, which methods that centre look for.
+        r"""Return the eigenpairs of kappa - E_x kappa - E_x' kappa + E_xx' kappa, the target of centring methods.
 
         In the functions phi_l - m_l, m_l = E[phi_l], with their Gram matrix G = I - m m^T, the eigenproblem is
         diag(mu) G c = lambda c, exact up to the modes that are left out.
@@ -84,7 +84,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Problem:
-    """A kernel, a measure and what is known about them."""
+    """A kernel, a measure, and their known eigenpairs."""
 
     name: str
     title: str
@@ -179,7 +179,7 @@ def hermite_nodes(sigma: float, count: int) -> tuple[Tensor, Tensor]:
 
 
 def leading_degrees(axes: int, k: int) -> Iterator[tuple[int, ...]]:
-    """Degrees that can be among the k leading ones: prod (d_a + 1) functions, at least, come before a product."""
+    """Yield degrees that can be among the k leading ones: at least prod (d_a + 1) functions precede a product."""
     if axes == 0:
         yield ()
         return
@@ -284,7 +284,7 @@ SPREAD = 0.12
 
 
 def block_probabilities() -> Tensor:
-    """P_ab of blocks a = (community, side): a base; in a community more, most of all between its two sides."""
+    """P_ab of blocks a = (community, side): a base rate, higher within a community, highest between its two sides."""
     community = torch.arange(8) // 2
     side = (1.0 - 2.0 * (torch.arange(8) % 2)).double()
     attraction = torch.diag(torch.tensor([0.55, 0.45, 0.38, 0.32], dtype=torch.float64))[community][:, community]
@@ -307,7 +307,7 @@ def block_kernel(x: Tensor, y: Tensor) -> Tensor:
 
 
 def block_truth(count: int = 100) -> Truth:
-    """An eigenproblem of the size of the number of blocks; nodes: `count` points of every block, with its weight."""
+    """Solve an eigenproblem with one row per block; nodes are `count` points of every block, with its weight."""
     root = SHARES.sqrt()
     mu, vectors = torch.linalg.eigh(root[:, None] * block_probabilities() * root)
     phi = (vectors / root[:, None]).flip(1)

@@ -12,12 +12,12 @@ from benchmarks.eigenfunctions.problems import SAME, Truth
 from eigenmap.spectrum import Moments, align
 
 GOOD = 0.95
-"""A mode counts as found from this alignment on."""
+"""Minimum alignment of a mode that counts as found."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Functions at the nodes of a problem, (m, r) with r <= k, and the eigenvalues (r,) a method gives them."""
+    """A method's functions at the nodes of a problem, (m, r) with r <= k, and their eigenvalues (r,)."""
 
     psi: Tensor
     mu: Tensor
@@ -47,7 +47,7 @@ def alignments(unit: Tensor, truth: Truth, k: int, same: float = SAME) -> Tensor
     """|<psi_j, phi_j>| of every j; in a group, cosines of the angles between the two spaces, the best first.
 
     Features in the places of a group are compared with the whole eigenspace, since any basis of it is right. They are
-    orthogonalised first, so that a function that is there twice does not count twice; a missing feature counts 0.
+    orthogonalised first, so that a repeated function does not count twice; a missing feature counts 0.
     """
     phi = normalised(truth.phi, truth.weights)
     cosines = torch.zeros(k, dtype=torch.float64)
@@ -76,9 +76,9 @@ def aligned(psi: Tensor, gram: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def held_out_score(psi: Tensor, gram: Tensor) -> float:
-    """Mean logarithm of the eigenvalues that the span of the features has on held-out points: rates are chosen by it.
+    """Mean logarithm of the eigenvalues of the features' span on held-out points, by which rates are chosen.
 
-    It needs no truth, and unlike the sum of the eigenvalues it is not deaf to the small ones.
+    It needs no truth, and unlike the sum of the eigenvalues it is sensitive to small ones.
     """
     _, mu = aligned(psi, gram, psi.shape[1])
     found = torch.full((psi.shape[1],), 1e-12, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the eigenfunction study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHERE = ("--folder", "{results}")
 
 
 def jobs(place: Place) -> Iterator[Job]:
-    """Every method on every problem, all seeds; variations; and what kernel methods cost."""
+    """Every method on every problem, all seeds; variations; and the cost of kernel methods."""
     stored = Stored(RESULTS, place.results)
     yield from known(stored)
     yield from variations(stored)

@@ -1,4 +1,4 @@
-"""docs/eigenfunctions.md, from the results and from nothing else."""
+"""Generator of docs/eigenfunctions.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.eigenfunctions.scores import GOOD
 
 Run = dict[str, Any]
 GOALS = ("rbf-1d-1", "rbf-1d-0.3", "rbf-2d")
-"""Where the default is asked to be as good as exact Nystroem in every mode."""
+"""Problems on which the default is to be as good as exact Nystroem in every mode."""
 
 
 class Results:
@@ -137,7 +137,7 @@ def errors(results: Results) -> str:
 
 
 def verdict(results: Results) -> str:
-    """The default against exact Nystroem on the same points, mode by mode, seed by seed."""
+    """Compare the default with exact Nystroem on the same points, mode by mode, seed by seed."""
     ours = {run["seed"]: run["after"] for run in results.of("default")}
     exact = {run["seed"]: run["after"] for run in results.of("nystroem")}
     seeds = sorted(ours.keys() & exact.keys())
@@ -164,7 +164,7 @@ def verdict(results: Results) -> str:
 
 
 def losses(results: Results) -> str:
-    """Methods that beat the default somewhere, on the seeds that both ran with, said plainly."""
+    """List the methods that beat the default in some mode, on the seeds of both."""
     ours = results.of("default")
     ahead = []
     for name, method in METHODS.items():
@@ -366,7 +366,7 @@ def _stream(path: Path) -> Iterator[str]:
     ]
     yield table(head, rows)
     rows = [[row["method"], f"{row['points_per_s']:,.0f}", f"{row['captured']:.4f}"] for row in content["transform"]]
-    yield table(["`transform` on the same card", "points/s", "captured"], rows)
+    yield table(["`transform` on the same GPU", "points/s", "captured"], rows)
     yield _made_by([content["environment"]])
 
 
@@ -386,8 +386,8 @@ points, with in-sample eigenvalues, like Nystroem's.
 units and take 600 full-batch steps of Adam along a cosine, in float64. They have the best of three rates (0.003, 0.01,
 0.03), chosen on the first seed by the mean logarithm of the eigenvalues of the span on 512 held-out points. The
 *default estimator* is `NeuralEigenmap(k, kernel=..., kernel_params=...)` with no other setting: its own network, steps
-and alignment. Seconds are processor seconds of one thread, for one training at the chosen rate. MB is the peak of
-memory above that of the idle process. Figures are means over seeds, ± their standard deviation.
+and alignment. Seconds are processor seconds of one thread, for one training at the chosen rate. MB is peak memory
+above that of the idle process. Figures are means over seeds, ± their standard deviation.
 
 **Notes.** *KernelPCA* centres the kernel, which changes its eigenfunctions, so it is compared with those of the centred
 kernel (there may be fewer). *GrEASE* embeds its own neighbour graph, which is another operator. Its row before

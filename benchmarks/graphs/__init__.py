@@ -1,4 +1,4 @@
-"""Node codes beside supervised and self-supervised rivals, spectra of graphs, and a graph of millions."""
+"""Node codes compared with supervised and self-supervised rivals, spectra of graphs, and a graph of millions."""
 
 from __future__ import annotations
 

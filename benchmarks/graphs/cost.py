@@ -24,11 +24,11 @@ from eigenmap.model import NodeEncoderSpec, NodeInput
 
 FANOUT = 10
 SINGLES = 100
-"""Nodes that are classified one by one."""
+"""Number of nodes classified one by one."""
 
 
 def measure(data: Path, name: str, device: str) -> dict[str, Any]:
-    """Costs of inference; weights are random, which costs the same."""
+    """Measure the cost of inference; weights are random, which does not affect it."""
     task = load_task(data, name, "seen", 0, 1, device)
     wider = [relation["width"] for relation in FURTHER.values() if "width" in relation]
     sizes = [BASE["width"], *(wider if name in DENSE else [])]

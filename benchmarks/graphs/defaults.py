@@ -2,9 +2,9 @@
 
     python -m benchmarks.graphs.defaults [--study recipe | width] --data FOLDER [--sets ...] [--seconds 400]
 
-In the study of the recipe each variant adds one change to the one before it; in that of the width only the width
-changes. Nodes are split 10 / 10 / 80; the probe of the encoder's output is fitted with all training labels and judged
-on the validation nodes; no test node is looked at. A run that was cut off goes on where it was.
+In the recipe study each variant adds one change to the previous one; in the width study only the width changes. Nodes
+are split 10 / 10 / 80. The probe of the encoder's output is fitted with all training labels and scored on the
+validation nodes; test nodes are not used. An interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eigenmap.evaluation.nodes import PROBES, Labelled
 from eigenmap.training import CollapseError, DivergedError
 
 FORMER: dict[str, Any] = {"objective": "ritz-trace", "blocks": 5, "clip_norm": 1e9, "feature_dropout": 0.0}
-"""Before these figures; a norm of 1e9 is never clipped."""
+"""Defaults before this study; a norm of 1e9 is never clipped."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "ritz-trace, 5 blocks": FORMER,
     "scl": {**FORMER, "objective": "scl"},
@@ -47,7 +47,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 STEPS = {"planetoid_cora": 250, "planetoid_citeseer": 250, "amazon_computers": 600}
-"""Short enough for a CPU."""
+"""Numbers of steps, few enough for a CPU."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
     parser.add_argument("--study", choices=STUDIES, default="recipe")
-    parser.add_argument("--sets", nargs="+", choices=SETS, help="not all of the study's")
-    parser.add_argument("--seconds", type=float, default=400, help="begin no further run after so long")
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="subset of the study's sets")
+    parser.add_argument("--seconds", type=float, default=400, help="start no run after this many seconds")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     run(parser.parse_args())
 
 

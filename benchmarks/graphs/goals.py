@@ -1,4 +1,4 @@
-"""Goals of the study of node codes, and whether they are met: computed from the results."""
+"""Goals of the study of node codes, compared with the results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.graphs.jobs import SETS, SHARES, SHORT, Job, Setting
 from benchmarks.graphs.plan import SEEDS, Finished
 
 PILOT_GAPS = {"debian_bookworm": 75.2 - 72.6, "planetoid_cora": 82.8 - 70.4}
-"""How far the first pilot was below GCN with all training labels, in points."""
+"""Points by which the first pilot was below GCN with all training labels."""
 
 WITHIN = 3.0
 TRANSDUCTIVE = ("laplacian", "node2vec")
-"""Rivals that have nothing to say about a new node."""
+"""Rivals that cannot embed a new node."""
 
 Scores = dict[str, list[float]]
 

@@ -1,8 +1,8 @@
-"""The runs of the study of node codes: data sets, methods and their settings, and how a run is named.
+"""Runs of the study of node codes: data sets, methods, settings and names of runs.
 
-A job is one representation (or one supervised method), trained on one graph with one seed, and everything that is
-measured on it: all label shares, several splits, seen and unseen nodes. Ours is a form (the objective) on a relation
-(which nodes belong together, and what is hidden of their features); both are screened on validation labels first.
+A job is one representation (or one supervised method), trained on one graph with one seed, with all of its
+measurements: all label shares, several splits, seen and unseen nodes. Ours is a form (the objective) on a relation
+(which nodes belong together, and which of their features are hidden); both are first screened on validation labels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SETS: Mapping[str, str] = {
     "planetoid_cora": "Cora",
     "planetoid_citeseer": "Citeseer",
 }
-"""Files FOLDER/<name>.npz, and what the page calls them."""
+"""Names of the files FOLDER/<name>.npz, and their names on the page."""
 
 OFFICIAL = ("debian_bookworm",)
 """Sets whose own 10/10/80 split is used; the others get random ones of the same shares."""
 
 SHARES = (0.01, 0.1, 1.0)
-"""Of the training labels."""
+"""Shares of the training labels."""
 
 SHORT = (8, 16, 32)
 """Lengths of short codes."""
@@ -39,7 +39,7 @@ RIVALS = ("mlp", "gcn", "node2vec", "laplacian", "gcn-sampled", "bgrl")
 """Supervised: mlp, gcn, gcn-sampled. Codes with an MLP on top: laplacian, node2vec. Self-supervised: bgrl."""
 
 BASE: Mapping[str, Any] = {"width": 256, "blocks": 1, "clip_norm": 1.0, "feature_dropout": 0.0, "walks": 16}
-"""What all of ours share, whatever the library's defaults become."""
+"""Settings common to all of ours, independent of the library's defaults."""
 
 RELATIONS: Mapping[str, Mapping[str, Any]] = {
     "walks-hidden": {"go_on": 0.7, "feature_dropout": 0.5},
@@ -49,7 +49,7 @@ RELATIONS: Mapping[str, Mapping[str, Any]] = {
 }
 """Screened with the form "scl"; the best on a set's validation labels is used there for every form.
 
-`go_on`: pairs are the ends of random walks that go on with this probability (`eigenmap.relations.diffusion`).
+`go_on`: pairs are the ends of random walks that continue with this probability (`eigenmap.relations.diffusion`).
 """
 
 FURTHER: Mapping[str, Mapping[str, Any]] = {
@@ -57,7 +57,7 @@ FURTHER: Mapping[str, Mapping[str, Any]] = {
     "walks-uniform-wide": {"go_on": 0.7, "start": "uniform", "width": 1024},
     "walks-uniform-wider": {"go_on": 0.7, "start": "uniform", "width": 2048},
 }
-"""Tried where the features are dense (there is no point in hiding a hundred of them) and the graph is large."""
+"""Tried on large graphs with dense features (hiding a hundred of those makes no sense)."""
 
 DENSE = ("debian_bookworm",)
 
@@ -71,7 +71,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
 """Objectives. Unordered: scl, trace and the paper's unordered one; ordered by themselves: nested and the paper's."""
 
 CANDIDATES = ("scl", "nested")
-"""Forms that may become "ours"; the others are there for comparison."""
+"""Forms that may become "ours"; the others are for comparison."""
 
 LENGTH: Mapping[str, tuple[int, int]] = {
     "amazon_computers": (2000, 2048),
@@ -80,7 +80,7 @@ LENGTH: Mapping[str, tuple[int, int]] = {
     "planetoid_cora": (250, 1024),
     "planetoid_citeseer": (250, 1024),
 }
-"""Steps and pairs in a step, the same for every form and relation."""
+"""Steps and pairs per step, the same for every form and relation."""
 
 SCREEN, COST = "screen", "cost"
 

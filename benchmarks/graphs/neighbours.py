@@ -1,12 +1,12 @@
-"""Choice of the use of neighbours: the pick of each criterion without labels, and the accuracy of each way.
+"""Choice of how to use neighbours: the pick of each criterion without labels, and the accuracy of each way.
 
     python -m benchmarks.graphs.neighbours run --data FOLDER --sets planetoid_cora actor --seeds 0 1 2
     python -m benchmarks.graphs.neighbours table
 
-A fifth of the nodes is kept from training (on the heterophilous graphs the test nodes of their published split), with
-their features and edges. A short fit on the rest makes a model; every way to use neighbours is judged by the criteria
-of `eigenmap.fitting.neighbours` and by others that were tried. Then the withheld nodes get codes with their edges, and
-a logistic probe that was fitted to other nodes classifies them. No criterion sees a label.
+A fifth of the nodes (on the heterophilous graphs, the test nodes of their published split) is withheld from training,
+with features and edges. After a short fit on the rest, every way to use neighbours is scored by the criteria of
+`eigenmap.fitting.neighbours` and by others that were tried. Then the withheld nodes get codes with their edges, and a
+logistic probe fitted to other nodes classifies them. No criterion sees a label.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STEPS = {
     "actor": 400,
     "squirrel_filtered": 400,
 }
-"""Length of the short fits; 300 elsewhere."""
+"""Steps of the short fits; 300 on other sets."""
 HELD_OUT = 0.1
 FITTING: dict[str, Any] = {"n_components": 128, "width": 256, "held_out": HELD_OUT, "device": "cpu"}
 NAMES = {**SETS, "actor": "Actor", "squirrel_filtered": "Squirrel"}

@@ -1,4 +1,4 @@
-"""The plan of the study of node codes: its stages, highest value first, and the seconds that runs take.
+"""Plan of the study of node codes: its stages, most valuable first, and the estimated seconds of runs.
 
 Stages, in the order in which they are worth running:
 
@@ -14,8 +14,8 @@ Stages, in the order in which they are worth running:
 | others    | the forms that are not ours, seed 0, whole graph |
 | seeds     | ours, the rivals and the unseen runs with seeds 1 and 2 |
 
-A run is finished if its file is in `results/` or in a further folder. What needs a choice waits until the screening for
-it is complete on that set. Costs are times, so they are measured one job at a time.
+A run is finished if its file is in `results/` or in an additional folder. Runs that depend on a choice wait until its
+screening is complete on that set. Costs are times, so they are measured one job at a time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from benchmarks.graphs.jobs import (
 SEEDS = (0, 1, 2)
 UNSEEN_RIVALS = ("mlp", "gcn", "bgrl")
 LATE = ("gcn-sampled", "bgrl")
-"""The slowest, of which the least depends."""
+"""The slowest runs, on which least depends."""
 
-# Seconds on one H200 that eight jobs and others share, as the first sweep took: many small kernels that wait for each
+# Seconds on one H200 shared by eight jobs and others, as in the first sweep: many small kernels that wait for each
 # other.
 START = 12.0
 SECONDS: Mapping[str, float] = {"mlp": 15, "laplacian": 30, "node2vec": 90, "gcn": 45, "gcn-sampled": 60, "bgrl": 230}
@@ -59,7 +59,7 @@ SIZE: Mapping[str, float] = {
     "planetoid_citeseer": 0.5,
 }
 ON_A_CPU = 10.0
-"""How many times as long a job takes on one CPU core."""
+"""Time of a job on one CPU core relative to the GPU."""
 
 
 def seconds(job: Job, device: str = "cuda") -> float:
@@ -117,7 +117,7 @@ class Finished(Stored):
 
 
 def relations(finished: Finished) -> Iterator[Job]:
-    # The first relation on every set first: if time runs out, every set has been looked at.
+    # The first relation on every set comes first: if time runs out, every set has a result.
     yield from (Job(data, "scl", relation=name, screening=True) for name in RELATIONS for data in SETS)
     yield from (Job(data, "scl", relation=name, screening=True) for name in FURTHER for data in DENSE)
 

@@ -160,7 +160,7 @@ def measure_mlp(task: Task, job: Job) -> dict[str, Any]:
 
 
 def measure_transductive(task: Task, job: Job) -> dict[str, Any]:
-    """Codes of the training graph's nodes with an MLP on top; a node that was not there has none."""
+    """Codes of the training graph's nodes with an MLP on top; other nodes have no code."""
     began = time.perf_counter()
     if job.method == "laplacian":
         found = laplacian.eigenmap(task.matrix, 128, seed=job.seed)
@@ -199,7 +199,7 @@ def measure_gcn(task: Task, job: Job) -> dict[str, Any]:
             return done
 
         net, validation, chosen[share] = mlp.pick(grid, fitted)
-        # Nodes of the training graph see that graph; nodes that come later bring their edges, or come alone.
+        # Nodes of the training graph use that graph; later nodes have their edges, or none.
         seen = torch.full_like(task.y, -1)
         seen[task.kept] = gcn.scores(net, (seen_x,), operator).argmax(1)
         if len(task.unseen):
@@ -222,7 +222,7 @@ def measure_bgrl(task: Task, job: Job) -> dict[str, Any]:
         began = time.perf_counter()
         encoder, seen = bgrl.embed((x[task.kept],), task.matrix, how, seed=job.seed)
         seconds = time.perf_counter() - began
-        # Nodes that were not there are embedded later, from the whole graph.
+        # Withheld nodes are embedded later, from the whole graph.
         codes = torch.zeros(len(task.y), seen.shape[1], device=seen.device)
         codes[task.kept] = seen
         if len(task.unseen):
@@ -264,7 +264,7 @@ def rival_features(task: Task) -> Tensor | SparseRows:
 
 
 def fitted_model(task: Task, job: Job) -> tuple[Eigenmap, dict[str, Any]]:
-    """Our model, and how it was made."""
+    """Return our model and its settings."""
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
     named = {name: job.settings[name] for name in ("steps", "objective")}
     further = {name: value for name, value in job.settings.items() if name not in named}
@@ -315,7 +315,7 @@ def measure_ours(task: Task, job: Job) -> dict[str, Any]:
 
 
 def outputs(model: Eigenmap, task: Task, source: Any) -> Tensor:
-    """One of the network's outputs for all nodes, rows of one norm."""
+    """Return one of the network's outputs for all nodes, with rows of norm 1."""
     rows = model.input.read(task.x.to("cpu"))
     return torch.cat(list(model.raw(rows, 4096, source=source))).to(task.y.device)
 
@@ -354,7 +354,7 @@ def mlp_by_length(task: Task, codes: Mapping[str, Tensor], seed: int) -> list[di
 
 
 def summary(result: dict[str, Any]) -> str:
-    """A few lines that say how a run went: validation accuracies, which choices may look at."""
+    """Summarise a run in a few lines: validation accuracies, on which choices may be based."""
     job = result["job"]
     head = " ".join([job["data"], job["method"], job["relation"] or "-", job["setting"], f"seed {job['seed']}"])
     if "collapsed" in result:

@@ -10,7 +10,7 @@
    sampler with our objective and optimizer. The rate is constant after a warm-up, so that every point is an end.
    The target is the best accuracy the paper's blocks reach in their share of the time; evaluations are rows that went
    through the network (a block's rows without an edge do not; `rows_drawn` counts them).
-3. Ten times the edges: seconds an edge of a training step, and of drawing alone.
+3. Ten times the edges: seconds per edge of a training step, and of drawing alone.
 4. Test cost: features to classes, ours and the GCN's, for all test nodes and for one node at a time.
 """
 
@@ -40,9 +40,9 @@ from eigenmap.fitting.options import RunOptions
 from eigenmap.recipes.graph import PAPER_BLOCK_ALPHA, GraphRecipe
 
 SHARES = {"rivals": 0.16, "edges": 0.15, "node blocks, paper": 0.25, "node blocks, ours": 0.1}
-"""Of the seconds; the rest is for making graphs, ten times the edges and test cost."""
+"""Share of the time; the rest is for making graphs, ten times the edges and test cost."""
 PROBED = 50_000
-"""Nodes the probe is judged on."""
+"""Number of nodes on which the probe is scored."""
 STEPS, WARM_UP = 1_000_000, 50
 """More steps than the time allows, at a constant rate after the first few."""
 
@@ -89,7 +89,7 @@ def training_of(recipe: GraphRecipe, data: Data) -> Stepping:
 
 
 def points() -> Iterator[int]:
-    """Numbers of steps at which the probe is taken: 20, 30, 45, ..."""
+    """Yield the numbers of steps at which to probe: 20, 30, 45, ..."""
     step = 20.0
     while True:
         yield round(step)
@@ -97,7 +97,7 @@ def points() -> Iterator[int]:
 
 
 def race(recipe: GraphRecipe, data: Data, seconds: float) -> dict[str, Any]:
-    """Train for so many seconds (probes not counted), and say how accurate the probe was on the way."""
+    """Train for the given seconds (probes not counted), and return the accuracy of the probe on the way."""
     clock = Clock(data.x.device)
     made = training_of(recipe, data)
     relation, nodes = made.problem.relation, made.problem.network
@@ -168,7 +168,7 @@ def to_accuracy(runs: dict[str, Any], target: float) -> dict[str, Any]:
 
 
 def edge_cost(data: Data, setting: Setting, repeat: int) -> dict[str, float]:
-    """Seconds an edge: of a whole training step, and of drawing it."""
+    """Return the seconds per edge, of a whole training step and of drawing alone."""
     made = training_of(contestants(setting)["edges"], data)
     learner, relation = made.learner, made.problem.relation
 
@@ -196,7 +196,7 @@ class Parts:
         try:
             work()
         except Exception as error:
-            # Whatever went wrong in one part says nothing of the others.
+            # A failure in one part does not affect the others.
             traceback.print_exc()
             self.failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
             _say(f"FAILED {name}: {self.failed[name]}")
@@ -209,7 +209,7 @@ class Parts:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """All parts; the number of those that failed."""
+    """Run all parts; return the number of those that failed."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -230,7 +230,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _made(shape: Shape, seed: int, device: torch.device) -> tuple[Data, dict[str, Any]]:
-    """A graph, and what is worth knowing of it."""
+    """Return a graph and a summary of it."""
     clock = Clock(device)
     data = generate(shape, seed, device)
     about = {"seconds": clock.seconds(), "peak_gb": clock.peak_gb(), "homophily": data.homophily()}
@@ -292,7 +292,7 @@ def _edge_cost(result: dict[str, Any], name: str, data: Data, setting: Setting, 
     cost = {**edge_cost(data, setting, repeat), "edges": data.walk.n_entries // 2, "peak_gb": clock.peak_gb()}
     result.setdefault("cost_of_edges", {})[name] = cost
     _say(
-        f"{name} the edges: {1e6 * cost['step_seconds_an_edge']:.2f} microseconds an edge of a step, "
+        f"{name} the edges: {1e6 * cost['step_seconds_an_edge']:.2f} microseconds per edge of a step, "
         f"{1e6 * cost['draw_seconds_an_edge']:.3f} to draw it"
     )
 
@@ -328,9 +328,9 @@ def _print_target(target: float, reached: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="share of OGBN-Products' nodes and edges")
-    parser.add_argument("--more", type=float, default=10.0, help="how many times the edges in part 3")
-    parser.add_argument("--seconds", type=float, default=420.0, help="about how long it may take")
-    parser.add_argument("--target", type=float, help="probe accuracy to reach; by default what the paper's blocks do")
+    parser.add_argument("--more", type=float, default=10.0, help="factor of the edges in part 3")
+    parser.add_argument("--seconds", type=float, default=420.0, help="approximate time limit in seconds")
+    parser.add_argument("--target", type=float, help="probe accuracy to reach; by default that of the paper's blocks")
     parser.add_argument("--width", type=int, default=Setting.width)
     parser.add_argument("--components", type=int, default=Setting.n_components)
     parser.add_argument("--edges", type=int, default=Setting.edges, help="edges per step")

@@ -29,7 +29,7 @@ def mlp(width: int = 512) -> nn.Module:
 
 
 def fit_mlp(data: Data, seconds: float, epochs: int = 30, batch_size: int = 1024) -> tuple[nn.Module, float]:
-    """The MLP after so many epochs (or seconds) of Adam, and its accuracy on test nodes."""
+    """Return the MLP after the given epochs (or seconds) of Adam, and its accuracy on test nodes."""
     network = mlp().to(data.x.device)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4, fused=True)
     began = time.perf_counter()
@@ -89,13 +89,13 @@ def averaging(walk: Adjacency) -> Tensor:
     degrees = walk.indptr.diff()
     values = (1 / degrees.clamp(min=1).float()).repeat_interleave(degrees)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch calls its CSR matrices a beta feature
+        warnings.simplefilter("ignore")  # torch warns that its CSR matrices are in beta
         # 32-bit numbers of entries: what every sparse library can multiply by.
         return torch.sparse_csr_tensor(walk.indptr.int(), walk.indices.int(), values, (walk.n_nodes, walk.n_nodes))
 
 
 def fit_gcn(data: Data, seconds: float, epochs: int = 100) -> tuple[GCN, Tensor, float, int]:
-    """The GCN after so many epochs (or seconds) of full-batch Adam: network, S, test accuracy, epochs done."""
+    """Return the GCN after the given epochs (or seconds) of full-batch Adam: network, S, test accuracy, epochs."""
     S = averaging(data.walk)
     network = GCN().to(data.x.device)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-2, weight_decay=1e-5)

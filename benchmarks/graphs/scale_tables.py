@@ -1,4 +1,4 @@
-"""The part of docs/graph-benchmarks.md on a graph of OGBN-Products' size, from what `scale.py` stored."""
+"""Section of docs/graph-benchmarks.md on a graph of OGBN-Products' size, from the results of `scale.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTESTANTS = {
 
 
 def scale(folder: Path) -> Iterator[str]:
-    """Everything about the large graph; `folder` is where results are."""
+    """Yield the section on the large graph, from the results in `folder`."""
     yield "## A graph of OGBN-Products' size"
     path = folder / FILE
     if not path.is_file():
@@ -105,7 +105,7 @@ def _target(result: Result) -> Iterator[str]:
 
 
 def _verdict(result: Result) -> str:
-    """Say whether the goal is met; accuracy was checked at intervals, so the true factor lies between two numbers."""
+    """State whether the goal is met; accuracy was checked at intervals, so the true factor lies between two numbers."""
     goal = f"The goal is {GOAL} times fewer evaluations"
     ours, paper = (result["to_target"].get(name) for name in ("edges", "node blocks, paper"))
     if ours is None:
@@ -122,7 +122,7 @@ def _verdict(result: Result) -> str:
 
 
 def _before(result: Result, name: str) -> int:
-    """Evaluations at the last look before the target was reached."""
+    """Return the evaluations at the last check before the target was reached."""
     steps = result["to_target"][name]["steps"]
     return max((look["evaluations"] for look in result["runs"][name]["curve"] if look["steps"] < steps), default=0)
 

@@ -1,4 +1,4 @@
-"""Learned spectra of real graphs against a sparse eigensolver, and two ways to sample them.
+"""Learned spectra of real graphs compared with a sparse eigensolver, and two ways to sample graphs.
 
     python -m benchmarks.graphs.spectrum spectrum FILE.npz [FILE.npz ...] [--indefinite] [--steps 1000]
 
@@ -48,7 +48,7 @@ from eigenmap.training import TrainingConfig, start, train
 Array = npt.NDArray[np.float64]
 
 MODES, MOST = 32, 40
-"""Eigenvalues that are compared, and that are computed, so that a gap behind the last can be seen."""
+"""Numbers of eigenvalues compared and computed; more are computed to see a gap after the last."""
 COMPONENTS = 64
 GOAL = 0.1
 PAPER_SHARE = 16_384 / 2_449_029
@@ -69,7 +69,7 @@ class Truth(NamedTuple):
 
 
 class Table(nn.Module):
-    """One-hot node -> psi, one free value a node and feature: a linear network on one-hot features."""
+    """One-hot node -> psi, one free value per node and feature: a linear network on one-hot features."""
 
     def __init__(self, nodes: int, n_components: int, std: float) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ def learn_whole(truth: Truth, steps: int) -> tuple[Array, float]:
 
 
 def _config(steps: int, **settings: Any) -> TrainingConfig:
-    """Settings of a graph's recipe for a table of free values, which nothing pulls towards zero; seeds the table."""
+    """Return settings of a graph recipe for a table of free values, without weight decay; seed the table."""
     torch.manual_seed(0)
     return RunOptions(seed=0).config(GraphRecipe(weight_decay=0.0, clip_norm=None, **settings), steps)
 
@@ -351,14 +351,14 @@ def tables(folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
-    again = verbs.add_parser("samplers", help="only the samplers again, into stored results")
+    again = verbs.add_parser("samplers", help="measure only the samplers again, in stored results")
     again.set_defaults(run=sampling)
     verb = verbs.add_parser("spectrum", help="learned eigenvalues against a sparse eigensolver")
     for each in (verb, again):
         each.add_argument("files", nargs="*", type=Path, metavar="FILE", help="graph files, see docs/graphs.md")
         each.add_argument("--indefinite", action="store_true", help="also a random bipartite ring")
         each.add_argument("--draws", type=int, default=1000)
-        each.add_argument("--folder", type=Path, default=RESULTS, help="where the results go")
+        each.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
     verb.add_argument("--whole-steps", type=int, default=500, help="on the whole graph")
     verb.add_argument("--steps", type=int, default=1600, help="on sampled edges")
     verb.add_argument("--batch-size", type=int, default=16_384)

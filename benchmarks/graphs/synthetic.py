@@ -1,4 +1,4 @@
-"""A graph of OGBN-Products' size and shape, made on the device it is used on, from a seed.
+"""Synthetic graph of OGBN-Products' size and shape, generated from a seed on the device that uses it.
 
 2,449,029 nodes, 61,859,140 undirected edges, 100 features, 47 classes of very different size: degree-corrected blocks,
 one per class, with log-normal propensities; four of five edges join nodes of one class. Features are a class mean plus
@@ -7,7 +7,7 @@ noise. Two things make it as hard as the original:
 - The noise is set so that the best possible classifier of features alone is right for `ALONE` of the nodes: an MLP
   comes close to that.
 - `STRAYS` of the nodes, which have few edges, lie in the block of another class. Their features are those of their own
-  class; their neighbours say another. That is what holds a GCN near 1 - `STRAYS`.
+  class, but their neighbours suggest another, which limits a GCN to about 1 - `STRAYS`.
 
 `Data.walk` and everything else stays on the device; nothing is read or downloaded.
 """
@@ -99,7 +99,7 @@ def _best_accuracy(mean: Tensor, share: Tensor, noise: float, generator: torch.G
 
 
 def _edges(block: Tensor, stray: Tensor, shape: Shape, generator: torch.Generator) -> Adjacency:
-    """Ends by propensity, mostly within the block; a surplus makes up for repeated edges and loops."""
+    """Draw ends by propensity, mostly within the block; a surplus makes up for repeated edges and loops."""
     device, n = block.device, shape.nodes
     propensity = torch.randn(n, generator=generator, device=device).exp().double() * torch.where(stray, THIN, 1.0)
     total = propensity.cumsum(0)
@@ -126,7 +126,7 @@ def _edges(block: Tensor, stray: Tensor, shape: Shape, generator: torch.Generato
     keys = torch.unique(draw_many(round(1.05 * shape.edges)))
     while len(keys) < shape.edges:
         keys = torch.unique(torch.cat([keys, draw_many(2 * (shape.edges - len(keys)) + 100)]))
-    # Sorted keys begin with the first blocks: the surplus has to go at random.
+    # Sorted keys begin with the first blocks, so the surplus must be removed at random.
     surplus = torch.randperm(len(keys), generator=generator, device=device)[shape.edges :]
     kept = torch.ones(len(keys), dtype=torch.bool, device=device)
     kept[surplus] = False
@@ -136,7 +136,7 @@ def _edges(block: Tensor, stray: Tensor, shape: Shape, generator: torch.Generato
 def symmetric(keys: Tensor, n: int, pieces: int = 16) -> Adjacency:
     """The adjacency of undirected edges given once each, sorted, as low * n + high.
 
-    Leaner than `build_adjacency`: rows are filled a range of nodes at a time, so that no sort sees all entries.
+    This needs less memory than `build_adjacency`: rows are filled by ranges of nodes, so no sort sees all entries.
     """
     low = torch.div(keys, n, rounding_mode="floor")
     high = (keys - low * n).int()

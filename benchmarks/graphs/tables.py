@@ -1,4 +1,4 @@
-"""docs/graph-benchmarks.md, from the results and from nothing else."""
+"""Generator of docs/graph-benchmarks.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a quality table: a method, and which of its classifiers."""
+    """One row of a quality table: a method and one of its classifiers."""
 
     label: str
     graph: str
     method: str
     head: str
     column: str = "unseen"
-    """What is shown of unseen nodes."""
+    """Figure shown for unseen nodes."""
 
 
 RIVAL_ROWS = (
@@ -75,7 +75,7 @@ def relation_of(finished: Finished, data: str, method: str) -> str:
 
 
 def accuracies(results: Sequence[Result], head: str, share: float, column: str) -> list[float]:
-    """In percent, of all seeds and splits; runs that differ in nothing count as one."""
+    """Return accuracies in percent, of all seeds and splits; identical runs count as one."""
     out: list[float] = []
     for result in results:
         some = [run for run in result.get("runs", []) if run["head"] == head and run["share"] == share]
@@ -113,7 +113,7 @@ def _seconds(results: Sequence[Result]) -> str:
 
 
 def our_rows(finished: Finished, data: str) -> list[Row]:
-    """Our chosen form with both classifiers; before it is known the rows are there and empty."""
+    """Return rows of our chosen form with both classifiers; they are empty until it is known."""
     form = finished.form(data)
     label = "ours" if form is None else f"ours: {FORM_NAMES[form]}"
     return [Row(f"**{label}**, {words}", "**no**", form or "scl", head) for head, words in OUR_HEADS.items()]

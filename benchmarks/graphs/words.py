@@ -1,4 +1,4 @@
-"""Findings of the study of node codes in sentences: comparisons are computed, so that no word outlives its figures."""
+"""Findings of the study of node codes in sentences, computed from the results so that they stay true."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Average precision of stored detections by COCO's own tools, beside our own: needs pycocotools, not a GPU.
+"""Average precision of stored detections by COCO's own tools, compared with ours; needs pycocotools, but no GPU.
 
     pip install pycocotools
     python -m benchmarks.paper.coco_ap --results FOLDER
 
-Adds `pycocotools` to each result of table 5, and fails where the two computations differ by more than 0.001.
+Adds `pycocotools` to each result of table 5, and fails if the two computations differ by more than 0.001.
 """
 
 from __future__ import annotations

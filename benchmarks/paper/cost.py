@@ -1,4 +1,4 @@
-"""The test cost: all nodes and one node of a generated graph of OGBN-Products' size, both methods side by side.
+"""Test cost: all nodes and one node of a generated graph of OGBN-Products' size, for both methods.
 
     python -m benchmarks.paper.cost --results FOLDER --device cuda
 

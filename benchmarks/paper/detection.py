@@ -2,9 +2,9 @@
 
     python -m benchmarks.paper.detection --data FOLDER --results FOLDER --method random --seed 0
 
-FOLDER holds tiny.npz, whose pictures the detection set is made of too: training pictures of the training images, test
-pictures of the test images, the same for every method. Detections are stored beside the result, compressed; `coco_ap`
-scores them with COCO's own tools. `--scale tiny` tries the command in seconds.
+FOLDER contains tiny.npz. The detection set is generated from its images, training pictures from training images and
+test pictures from test images, the same for every method. Detections are stored beside the result, compressed;
+`coco_ap` scores them with COCO's own tools. `--scale tiny` tries the command in seconds.
 """
 
 from __future__ import annotations

@@ -35,21 +35,22 @@ TABLES_7_8 = """\
 ## Tables 7 and 8: short codes, and SCL with PCA
 
 Paper: mAP with ImageNet models on NUS-WIDE and COCO. Ours, from the [vision study](benchmarks.md): mAP over what was
-found in the top 5,000 (COCO at 96 pixels) or 1,000, each set searched by a network that was trained on its training
-images; mean ± sample standard deviation over the seeds. *our code* is what the library makes of the SCL network."""
+found in the top 5,000 (COCO at 96 pixels) or 1,000, each set searched by a network trained on its training images; mean
+± sample standard deviation over the seeds. *our code* is the library's code of the SCL network."""
 
 RETRIEVAL = """\
 ## Retrieval by code length
 
-The paper has curves only: up to 16 times shorter codes than SCL or the form without stop-gradient. Ours: CIFAR-10,
-COCO at 96 pixels and Tiny-ImageNet-100; raw projector outputs, prefixes of the ordered form, ten draws of random
-features of the others; mAP over found as above, seed 0."""
+The paper shows only curves: codes up to 16 times shorter than those of SCL or of the form without stop-gradient. Ours:
+CIFAR-10, COCO at 96 pixels and Tiny-ImageNet-100; raw projector outputs, prefixes of the ordered form, ten draws of
+random features of the others; mAP over found as above, seed 0."""
 
 COST = """\
 ## Test cost
 
-The paper compares 0.0013 s for one node of its own method with 0.3818 s of GCN for the whole test set; its method took
-3.39 s for that, by the authors' log. Ours measures both for both, on a generated graph of that size."""
+The paper compares 0.0013 s of its own method for one node with 0.3818 s of GCN for the whole test set; its own method
+took 3.39 s for the whole set, according to the authors' log. Here both are measured on both, on a generated graph of
+that size."""
 
 HOURS = """\
 ## The paper's scale
@@ -197,7 +198,7 @@ def test_cost(stored: Stored) -> str:
 
 
 def hours(stored: Stored) -> str:
-    """The arithmetic of table 1 on eight GPUs, from the stored speed of one."""
+    """Estimate the hours of table 1 on eight GPUs from the stored speed of one."""
     speed = stored.read("speed-resnet50-224")
     assert speed is not None
     rate, settings = speed["rows"][0]["images_per_second"], speed["settings"]
@@ -215,7 +216,7 @@ def hours(stored: Stored) -> str:
 
 
 def not_run(stored: Stored) -> list[str]:
-    """Items of which nothing, or not everything, ran here."""
+    """List items that were not run, or not completely."""
     probes = [(item, stored_result(job, stored) is not None) for job, item in every().items()]
     left = {
         item: sum(not done for name, done in probes if name == item) for item in dict.fromkeys(n for n, _ in probes)

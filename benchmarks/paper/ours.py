@@ -1,4 +1,4 @@
-"""Our numbers in short, for `eigenmap reproduce --list`: src/eigenmap/reproduce/ours.json."""
+"""Generator of src/eigenmap/reproduce/ours.json: our main results, for `eigenmap reproduce --list`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/paper.md: the paper's numbers beside ours, and what was not run."""
+"""Generator of docs/paper.md: the paper's numbers beside ours, and the items that were not run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ of our column with each other, not with the paper's."""
 TABLE_1 = """\
 ## Table 1: linear probe
 
-Paper: top-1 accuracy on ImageNet, ResNet-50, 100 epochs; other people's runs, each with its own recipe. Ours: CIFAR-10,
-ResNet-18, 50 epochs, batch 512, the same views and schedule for all, final epoch. *linear* is a closed-form probe and
-*kNN* the vote of 200 neighbours, both on the encoder's output for all test images, in percent; mean ± sample standard
-deviation over the seeds."""
+Paper: top-1 accuracy on ImageNet, ResNet-50, 100 epochs; runs of other authors, each with its own recipe. Ours:
+CIFAR-10, ResNet-18, 50 epochs, batch 512, the same views and schedule for all, final epoch. *linear* is a closed-form
+probe and *kNN* the vote of 200 neighbours, both on the encoder's output for all test images, in percent; mean ± sample
+standard deviation over the seeds."""
 
 ROWS = (
     ("simclr", "SimCLR", "66.5"),
@@ -41,10 +41,10 @@ ROWS = (
     ("paper-unordered", "the paper's objective, unordered (its row in the table)", "68.4"),
     ("paper", "the paper's objective, ordered", "67.57"),
 )
-"""Method, its name, and what the paper has for it (ordered: the authors' log)."""
+"""Method, its name, and the paper's number (ordered: from the authors' log)."""
 
 NOTES = """\
-What to mind:
+Notes:
 
 - Settings. SimCLR, SCL, Barlow Twins and the paper's objective come from the [vision study](benchmarks.md), each at the
   rate that was best by held-out kNN accuracy there. SwAV, MoCo v2, BYOL and SimSiam have their customary projectors and
@@ -60,11 +60,11 @@ What to mind:
 NOT_YET = """\
 ## Not run
 
-For lack of time on a GPU; `python -m benchmarks paper missing` lists the jobs, in the order in which they are worth
-running: {items}. At the paper's scale nothing ran, for lack of ImageNet, COCO and OGBN-Products.
+For lack of time on a GPU, the following were not run: {items}. `python -m benchmarks paper missing` lists the jobs,
+most valuable first. At the paper's scale nothing was run, for lack of ImageNet, COCO and OGBN-Products.
 
-Every item runs by name: `eigenmap reproduce --list`. The figure of the RBF kernel is on the page about
-[eigenfunctions](eigenfunctions.md), the ImageNet recipes on that about [training at scale](training-at-scale.md)."""
+Every item runs by name: `eigenmap reproduce --list`. The figure of the RBF kernel is on the page on
+[eigenfunctions](eigenfunctions.md), the ImageNet recipes on the page on [training at scale](training-at-scale.md)."""
 
 
 SECTIONS = (
@@ -100,7 +100,7 @@ def percent(results: Sequence[dict[str, Any]], key: str) -> str:
 
 
 def verdict(stored: Stored) -> str:
-    """Which methods are ahead of the paper's objective by the linear probe, and which are not."""
+    """List the methods that are ahead of the paper's objective by the linear probe, and those that are not."""
     known = {name: linear(method, stored) for method, name, _ in ROWS if results_of(method, stored)}
     own = {form: known.pop(form) for form in [name for name in known if name.startswith("the paper's")]}
     best = max(own.values(), default=0.0)
@@ -117,7 +117,7 @@ def linear(method: str, stored: Stored) -> float:
 
 
 def missing(stored: Stored) -> str:
-    """What the table plans and does not have, in a sentence."""
+    """Name the missing runs of the table in a sentence."""
     left = [job for job in table_1.every() if not stored.has(job.name)]
     if not left:
         return ""

@@ -1,4 +1,4 @@
-"""The paper's three pictures at small scale: one ordered model on CIFAR-10.
+"""Pictures of the paper at small scale: one ordered model on CIFAR-10.
 
     python -m benchmarks.paper.pictures --data FOLDER --results FOLDER --figures FOLDER
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.paper.probes --data FOLDER --results FOLDER --method scl --batch-size 256 --components 2048 ...
 
-FOLDER holds cifar10.npz. Settings are those of `eigenmap reproduce`. `--scale tiny` tries the command in seconds.
+FOLDER contains cifar10.npz. Settings are those of `eigenmap reproduce`. `--scale tiny` tries the command in seconds.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PROTOCOL = (
     "images, final epoch; a tenth of the training images is not trained on"
 )
 ITEMS = {"table-4": table_4_runs, "table-2": table_2_runs, "table-3": table_3_runs}
-"""In the order in which they are worth running."""
+"""Most valuable first."""
 SHARED_METHODS = {"scl": "scl", "barlow-twins": "barlow-twins", "unordered": "paper-unordered"}
 """Names in the vision study."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run, with every setting that it has: equal runs of several tables are one job."""
+    """One run with all of its settings; equal runs of several tables are one job."""
 
     method: str
     batch_size: int
@@ -77,7 +77,7 @@ class Job:
 
     @property
     def run(self) -> Run:
-        """Its settings as those of a sweep."""
+        """Return it as a run of a sweep."""
         wide = None if self.method == "simsiam" or self.epochs >= 50 else self.n_components
         return Run(self.method, self.batch_size, wide, self.epochs, self.lambda_, self.projector)
 
@@ -96,7 +96,7 @@ class Job:
 
 
 def every() -> dict[Job, str]:
-    """All runs with the first table that needs each."""
+    """Return all runs, each with the first table that needs it."""
     found: dict[Job, str] = {}
     for item, runs in ITEMS.items():
         for run in runs("small"):
@@ -110,7 +110,7 @@ def stored_result(job: Job, stored: Stored) -> dict[str, Any] | None:
 
 
 def run(job: Job, data: Path, scale: Scale = "small") -> dict[str, Any]:
-    """Train and measure; at tiny scale with the settings of that scale, to see that everything works."""
+    """Train and measure; the tiny scale uses its own settings, to try the command."""
     sets = load_sets(scale, data)
     sweep = job.run if scale == "small" else Run(job.method, lambda_=job.lambda_, projector=job.projector)
     recipe = sweep.recipe(scale)

@@ -1,4 +1,4 @@
-"""Numbers of the paper, and those of its authors' log where they differ from what the text suggests."""
+"""Numbers of the paper, and of its authors' log if they differ from what the text suggests."""
 
 from __future__ import annotations
 

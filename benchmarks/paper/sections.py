@@ -27,14 +27,14 @@ TABLE_2 = """\
 ## Table 2: batch size
 
 Paper: ImageNet, ResNet-50, projector of 2,048, 100 epochs. Ours: CIFAR-10, ResNet-18, the same projector, 20 epochs;
-rates in proportion to the batch. Linear probe, percent; of three strengths of Barlow Twins' penalty, held-out
-neighbours choose one per batch size, which is named."""
+rates in proportion to the batch. Linear probe, percent. One of three strengths of Barlow Twins' penalty is chosen per
+batch size by held-out neighbours, and named."""
 
 TABLE_3 = """\
 ## Table 3: projector
 
-Paper: batch 2,048. Ours: CIFAR-10, ResNet-18, batch 2,048, 20 epochs. The appendix says that without a projector, with
-a linear one, or without BatchNorm in it, training failed or did poorly."""
+Paper: batch 2,048. Ours: CIFAR-10, ResNet-18, batch 2,048, 20 epochs. According to the appendix, training failed or was
+poor without a projector, with a linear one, or without BatchNorm in it."""
 
 TABLE_4 = """\
 ## Table 4: length of training
@@ -56,7 +56,7 @@ def cell(result: Result | None) -> str:
 
 
 def chosen(runs: Sequence[Run], stored: Stored) -> str:
-    """The cell of the strength that held-out neighbours prefer, once all of them ran."""
+    """Return the cell of the strength chosen by held-out neighbours, once all have run."""
     results = [(run, found(run, stored)) for run in runs]
     if any(result is None for _, result in results):
         return NOT_RUN
@@ -67,7 +67,7 @@ def chosen(runs: Sequence[Run], stored: Stored) -> str:
 def side_by_side(
     first: str, values: Mapping[str, Mapping[str, str]], ours: Mapping[str, Mapping[str, str]], methods: Sequence[str]
 ) -> str:
-    """A table with the paper's column and ours for each method."""
+    """Return a table with the paper's column and ours for each method."""
     head = [first, *(f"{METHODS[method].title}, {whose}" for method in methods for whose in ("paper", "ours"))]
     rows = [
         [name, *(text for method in methods for text in (values[name][method], ours[name][method]))] for name in values

@@ -1,9 +1,9 @@
-"""The retrieval figure with few features: projectors of 128 outputs and 8,192 hidden units, on CIFAR-10.
+"""Retrieval figure with few features: projectors of 128 outputs and 8,192 hidden units, on CIFAR-10.
 
     python -m benchmarks.paper.small_k --data FOLDER --results FOLDER --seed 0
 
-Raw projector outputs: ordered ones as they come, the others by ten draws of random features. Queries are the first
-2,000 test images, searched for in all training images. `--scale tiny` tries the command in seconds.
+Codes are raw projector outputs: ordered ones in their own order, the others as ten draws of random features. Queries
+are the first 2,000 test images, and the gallery is all training images. `--scale tiny` tries the command in seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the study of the paper."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from benchmarks.vision.jobs import Job as VisionJob
 
 SIDE_BY_SIDE = 4
 SECONDS = 45.0
-"""Of a whole GPU, for 50 epochs of SCL on CIFAR-10."""
+"""Seconds of a whole GPU for 50 epochs of SCL on CIFAR-10."""
 START = 30.0
 OURS = ROOT / "src" / "eigenmap" / "reproduce" / "ours.json"
 CIFAR, HERE = ("cifar10.npz",), ("--data", "{data}", "--results", "{results}")
 UNORDERED = (VisionJob("coco", "paper-unordered", 0.3, 50), VisionJob("tiny", "paper-unordered", 0.3, 50))
-"""The curves without stop-gradient that the vision study has not run."""
+"""Curves without stop-gradient that are missing in the vision study."""
 
 
 def jobs(place: Place) -> Iterator[Job]:
-    """Every run of every item, in the order in which they are worth running."""
+    """Every run of every item, most valuable first."""
     stored = Stored(VISION, RESULTS, place.results)
     yield from table_1_jobs(place, stored)
     yield from retrieval_jobs(place, stored)
@@ -33,7 +33,7 @@ def jobs(place: Place) -> Iterator[Job]:
 
 
 def table_1_jobs(place: Place, stored: Stored) -> Iterator[Job]:
-    """One seed of each method first; those of SimCLR, SCL and Barlow Twins are the vision study's too."""
+    """Yield one seed of each method first; SimCLR, SCL and Barlow Twins share their runs with the vision study."""
     from benchmarks.paper import table_1
     from benchmarks.vision.study import words_of
 
@@ -77,7 +77,7 @@ def graph_jobs(place: Place, stored: Stored) -> Iterator[Job]:
 
 
 def probe_jobs(place: Place, stored: Stored) -> Iterator[Job]:
-    """Tables 4, 2 and 3; runs that another study has with equal settings are done."""
+    """Tables 4, 2 and 3; a run with equal settings in another study counts as done."""
     from benchmarks.paper import probes, table_1
 
     elsewhere = {run.name for run in table_1.every()}  # to be run there
@@ -118,7 +118,7 @@ def other_jobs(place: Place, stored: Stored) -> Iterator[Job]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/paper.md, and what `eigenmap reproduce --list` says of our results."""
+    """docs/paper.md, and our results for `eigenmap reproduce --list`."""
     from benchmarks.paper import ours, page
 
     yield DOCS / "paper.md", page.page(RESULTS)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.paper.table_1 --data FOLDER --method byol --seed 0 --results FOLDER
 
-FOLDER holds cifar10.npz (see `benchmarks/vision/sets.py`). The same encoder, views, batch and schedule for every
-method; projector, temperature and momentum are those customary for it. A tenth of the training images is held out.
-Measured at the final epoch: the encoder's output by a linear probe in closed form, and by nearest neighbours.
+FOLDER contains cifar10.npz (see `benchmarks/vision/sets.py`). Encoder, views, batch and schedule are the same for every
+method; projector, temperature and momentum are the customary ones. A tenth of the training images is held out. The
+encoder's output is measured at the final epoch, by a linear probe in closed form and by nearest neighbours.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PROTOCOL = (
 class Method:
     """An objective with its customary projector, 2,048 hidden units and `n_components` outputs.
 
-    Optimised by SGD at rate 0.3, the middle of the grid of the vision study.
+    It is optimised by SGD at rate 0.3, the middle of the grid of the vision study.
     """
 
     objective: str
@@ -49,7 +49,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0, 1, 2)
     cost: float = 1.0
-    """Of a step, in steps of SCL: a teacher sees every view too."""
+    """Cost of a step relative to a step of SCL: a teacher also sees every view."""
 
 
 METHODS: dict[str, Method] = {
@@ -67,7 +67,7 @@ SHARED: dict[str, tuple[vision.Job, ...]] = {
     "paper": tuple(vision.Job(DATA, "paper", 0.6, EPOCHS, seed) for seed in (0, 1, 2)),
     "paper-unordered": (vision.Job(DATA, "paper-unordered", 0.3, EPOCHS),),
 }
-"""Methods whose runs are those of the vision study, at the rates that it found: the same settings otherwise."""
+"""Methods whose runs come from the vision study, at the rates chosen there, with otherwise equal settings."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Job:
         return f"table-1-{DATA}-{self.method}-lr{RATE:g}-e{self.epochs}-s{self.seed}"
 
     def recipe(self) -> Recipe:
-        """What the vision study trains with, but for the objective and the projector."""
+        """Return the recipe of the vision study with another objective and projector."""
         method = METHODS[self.method]
         return (
             vision.Job(DATA, "scl", RATE, self.epochs, self.seed)
@@ -104,7 +104,7 @@ def every() -> list[Job]:
 
 
 class Checks(Silent):
-    """Keeps what every look at the held-out pairs found."""
+    """Collects the results of every check on held-out pairs."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []

@@ -1,4 +1,4 @@
-"""Kills, full disks, damaged files, load and time: experiments with a seed and a number of rounds."""
+"""Experiments with kills, full disks, damaged files, load and long runs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""An attack on every seam that an earlier one found, from many seeds.
+"""Attacks on every weak point found by earlier attacks, with many seeds.
 
     python -m benchmarks.reliability.attack --rounds 20
 
-Kills, full disks, damaged files, requests and two processes with one output have experiments of their own. These are
-the others: threads, folders that are not ours, links, pictures that were never indexed, filters, passwords, names,
-pickles, descriptions and cameras with the same names (`seams`).
+Kills, full disks, damaged files, requests and two processes with one output have their own experiments. These are the
+others: threads, foreign folders, links, pictures that were never indexed, filters, passwords, names, pickles,
+descriptions and cameras with the same names (`seams`).
 """
 
 from __future__ import annotations

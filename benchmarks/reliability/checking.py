@@ -1,4 +1,4 @@
-"""What a fault may leave of a command, and what the same command makes of it."""
+"""Checks after a fault: the remaining content, and the result of repeating the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.reliability.commands import Command, Content, commands, make_inp
 
 
 class Bench:
-    """A command with its inputs, and what it should leave."""
+    """A command with its inputs, and its expected result."""
 
     def __init__(self, command: Command, inputs: Path, place: Path) -> None:
         self.command, self.inputs, self.place = command, inputs, place
@@ -26,16 +26,16 @@ class Bench:
             raise RuntimeError(f"{command.name} changes nothing")
 
     def prepare(self) -> None:
-        """Make everything as it is before the command."""
+        """Restore the state before the command."""
         self.command.prepare(self.inputs, self.place)
 
     def content(self) -> Content:
-        """What a reader finds; raises RuntimeError with its words if something is torn."""
+        """Return the content as a reader sees it; raise RuntimeError if something is incomplete."""
         found: Content = computed(lambda: self.command.whole(self.place))
         return found
 
     def faults(self) -> Iterator[str]:
-        """Look at what was left, repeat the command, and name everything that is wrong."""
+        """Check the remaining content, repeat the command, and yield everything that is wrong."""
         try:
             left = self.content()
         except RuntimeError as error:
@@ -66,7 +66,7 @@ class Bench:
 
 
 def said(ended: Ended) -> str:
-    """The last line of what a command said."""
+    """Return the last line of a command's output."""
     return _last_line(ended.err)
 
 
@@ -82,7 +82,7 @@ def _difference(found: Content, wanted: Content) -> str:
 
 @contextmanager
 def bench(name: str, folder: Path, place: Path | None = None) -> Iterator[Bench]:
-    """A bench by the name of its command, with its output at `place`; one with a database has a server of its own."""
+    """Yield the bench of a command by name, with its output at `place`; a database gets its own server."""
     inputs = folder / "inputs"
     make_inputs(inputs)
     if not commands()[name].database:
@@ -96,7 +96,7 @@ def bench(name: str, folder: Path, place: Path | None = None) -> Iterator[Bench]
 
 
 class DatabaseBench(Bench):
-    """The same for a command that writes to a database."""
+    """A bench of a command that writes to a database."""
 
     BUSY = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'test'"
 

@@ -1,6 +1,6 @@
-"""Commands as forked processes of one that has loaded the libraries and never computes itself.
+"""Commands as processes forked from a parent that has imported the libraries and computes nothing itself.
 
-A fork saves the seconds of the imports, so that kills fall into the work. Since the parent computes nothing, it has no
+A fork saves the seconds of the imports, so that kills hit the actual work. Since the parent computes nothing, it has no
 threads that a fork would lose.
 """
 
@@ -31,14 +31,14 @@ LIMIT_S = 300.0
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     code: int
     err: str
 
     @property
     def is_refusal(self) -> bool:
-        """Whether it was refused in one sentence."""
+        """Whether the command was refused with one sentence."""
         return self.code == 2 and self.err.count("\n") == 1 and self.err.startswith("Error: ")
 
 
@@ -64,7 +64,7 @@ def _command_line() -> Any:
 
 
 class Child:
-    """A function in a forked process; what it prints to stderr goes to a file."""
+    """A function in a forked process; its standard error is written to a file."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`
@@ -99,7 +99,7 @@ class Child:
         os.kill(self.pid, signal.SIGKILL)
 
     def ended(self) -> Ended:
-        """Wait for the end; a process that hangs is killed and says so."""
+        """Wait for the end; a process that hangs is killed and reported."""
         limit = time.monotonic() + LIMIT_S
         while not self.is_over():
             if time.monotonic() > limit:
@@ -132,14 +132,14 @@ def eigenmap(*words: object) -> Ended:
 
 
 def succeed(*words: object) -> None:
-    """Run a command that must end well."""
+    """Run a command that must succeed."""
     ended = eigenmap(*words)
     if ended.code != 0:
         raise RuntimeError(f"eigenmap {' '.join(map(str, words))} ended with {ended.code}: {ended.err}")
 
 
 def computed(work: Callable[[], Any]) -> Any:
-    """What a function returns in a process of its own, as JSON."""
+    """Return the result of a function called in a separate process, as JSON."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
         ended = Child(lambda: answer.write_text(json.dumps(work()))).ended()

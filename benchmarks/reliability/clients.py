@@ -1,4 +1,4 @@
-"""Clients of the explorer's API, well-behaved and not: generated requests, uploads, cut-off requests, slow readers."""
+"""Well-behaved and misbehaving clients of the explorer's API: requests, uploads, cut-off requests, slow readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 LIMIT_S = 120.0
-"""Seconds after which a request has no answer."""
+"""Seconds after which a request counts as unanswered."""
 ODD = (
     "",
     "x",
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
 
 class Asker:
-    """Requests from a seed: most make sense, others have odd values, unknown names or bodies that are no JSON."""
+    """Random requests: most are valid, others have odd values, unknown names or bodies that are not JSON."""
 
     def __init__(self, seed: int, ids: Sequence[str], pictures: Sequence[bytes]) -> None:
         self.chance, self.ids, self.pictures = random.Random(seed), ids, pictures
@@ -136,7 +136,7 @@ class Client:
         self.connection: http.client.HTTPConnection | None = None
 
     def ask(self, request: Request) -> tuple[int, bytes]:
-        """Status and body; OSError or HTTPException if there is no answer, also not on a new connection."""
+        """Return status and body; raise OSError or HTTPException if a new connection gets no answer either."""
         fresh = self.connection is None
         try:
             return self._ask(request)
@@ -161,7 +161,7 @@ class Client:
 
 
 def cut_off(port: int, request: Request, chance: random.Random) -> None:
-    """Send a part of a request, or all of it, and be gone without reading; sometimes with a reset."""
+    """Send part or all of a request and disconnect without reading, sometimes with a reset."""
     data = _raw(request)
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as connection:
         connection.sendall(data[: chance.randrange(1, len(data) + 1)])
@@ -170,7 +170,7 @@ def cut_off(port: int, request: Request, chance: random.Random) -> None:
 
 
 def read_slowly(port: int, request: Request, seconds: float) -> int:
-    """Read an answer a few bytes at a time; bytes that came in that time."""
+    """Read an answer a few bytes at a time; return the number of bytes received."""
     ends, count = time.monotonic() + seconds, 0
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

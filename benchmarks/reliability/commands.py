@@ -1,4 +1,4 @@
-"""The commands that are killed, starved of disk and run against each other, and what each leaves."""
+"""Commands that are killed, starved of disk space and run against each other, and readers of their results."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import numpy as np
 from benchmarks.reliability.children import succeed
 
 CLOCKS = {"finished", "peak_memory_mb", "description_sha256"}
-"""What differs between two equal runs besides names that speak of seconds: their clocks and the seal over them."""
+"""Fields that differ between two equal runs, besides names with seconds: clocks, and the seal over them."""
 SMALL = ("--device", "cpu", "--quiet")
 Content = dict[str, str]
-"""What is there for a user: digest of each part, by name."""
+"""Content visible to a user: digest of each part, by name."""
 
 
 def make_inputs(folder: Path) -> None:
-    """Make what commands read and never change."""
+    """Create the inputs of the commands, which never change."""
     from tests.end_to_end.photos import pictures
     from tests.graphs import blocks
 
@@ -51,15 +51,15 @@ def make_inputs(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A command with its output in a folder of its own.
+    """A command with its output in its own folder.
 
     Attributes:
-        name: of the command.
-        words: its words, given the inputs and the place of its output.
-        again: words that are added to repeat it after a fault.
-        before: what lies in the place before, by name, copied from the inputs.
-        whole: names that must be whole whenever they are there; the others (checkpoints, metrics) belong to work that
-            goes on.
+        name: name of the command.
+        words: its words, given the inputs and the output folder.
+        again: words added to repeat it after a fault.
+        before: initial content of the output folder, by name, copied from the inputs.
+        whole: names that must be complete whenever they exist; the others (checkpoints, metrics) belong to unfinished
+            work.
         repeatable: whether it may be repeated after it was complete.
         database: whether it writes to a database instead.
 
@@ -74,7 +74,7 @@ class Command:
     database: bool = False
 
     def prepare(self, inputs: Path, place: Path) -> None:
-        """Make the place as it is before the command."""
+        """Restore the output folder to its state before the command."""
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         for name, source in (self.before or {}).items():
@@ -82,7 +82,7 @@ class Command:
 
 
 def run_content(place: Path) -> Content:
-    """A model, if there is one: its weights, description and metrics without clocks."""
+    """Return the content of a model, if there is one: weights, description and metrics without clocks."""
     run = place / "run"
     if not (run / "model.json").exists():
         return {}
@@ -97,14 +97,14 @@ def run_content(place: Path) -> Content:
 
 
 def timeless(value: Any) -> Any:
-    """The same without clocks."""
+    """Return a value without clocks."""
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in CLOCKS and "second" not in k}
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
 def tree_content(*names: str) -> Callable[[Path], Content]:
-    """Bytes of every file under these names."""
+    """Return a reader of the bytes of every file under these names."""
 
     def content(place: Path) -> Content:
         roots = [place / name for name in names]
@@ -115,7 +115,7 @@ def tree_content(*names: str) -> Callable[[Path], Content]:
 
 
 def index_content(place: Path) -> Content:
-    """Items of an index with their codes and metadata, its pictures and its model; the order of its log may differ."""
+    """Return items of an index with codes and metadata, its pictures and its model, independent of its log's order."""
     from eigenmap import Eigenmap
     from eigenmap.search import CodeIndex
     from eigenmap.service.thumbnails import StoredPictures
@@ -132,7 +132,7 @@ def index_content(place: Path) -> Content:
 
 
 def table_content(url: str) -> Callable[[Path], Content]:
-    """Rows of a table."""
+    """Return a reader of the rows of a table."""
 
     def content(place: Path) -> Content:
         from tests.database import rows, tables
@@ -169,7 +169,7 @@ def _export(name: str) -> Command:
 
 
 def commands(url: str = "") -> dict[str, Command]:
-    """All commands; `url` is the address of an empty database."""
+    """Return all commands; `url` is the address of an empty database."""
     every = [
         Command(
             "fit images",

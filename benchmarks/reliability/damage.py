@@ -1,11 +1,11 @@
-"""Damaged and hostile files of every format we read: one sentence or a usable result, in bounded memory.
+"""Damaged and hostile files of every format we read: an error in one sentence or a usable result, in bounded memory.
 
     python -m benchmarks.reliability.damage --part 0 --rounds 10000
 
-A part is one tenth of the experiment, with random numbers of its own. About half of the damages know the format (sizes,
-types, checksums, names, nesting), the others are blind (bits, cuts, zeros, noise, doubled and removed pieces). Each
-subject is read in a process of its own whose address space is limited; a crash, a hang or a traceback is a failure, and
-so is another result where a checksum is promised, or a sentence that names no file.
+A part is one tenth of the experiment, with its own random numbers. About half of the damage is specific to the format
+(sizes, types, checksums, names, nesting), the rest is blind (bits, cuts, zeros, noise, doubled and removed pieces).
+Each subject is read in a separate process with limited address space. Failures are a crash, a hang, a traceback, a
+different result despite a checksum, and an error that names no file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.reliability.children import Child, load_libraries
 from benchmarks.reliability.outcome import Outcome
 
 MEMORY_BYTES = 1536 * 2**20
-"""What a reader may take beyond what the process has: less than anything that a header may claim."""
+"""Memory that a reader may use beyond that of the process: less than any size that a header may claim."""
 
 
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
@@ -59,7 +59,7 @@ def _damage(subject: Any, rounds: int, seed: int, place: Path, found: Outcome) -
 
 
 def _read_damaged(subject: Any, rounds: int, seed: int, place: Path) -> None:
-    """In a process of its own: damage and read, one line of JSON each."""
+    """Damage and read files in a separate process; print one line of JSON each."""
     from tests.robustness.damage import blindly
     from tests.robustness.judging import judged, sampled
 

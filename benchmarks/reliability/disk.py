@@ -1,12 +1,12 @@
-"""A disk that is full, or becomes read-only, at each step of a command: one sentence, and nothing torn.
+"""Disks that fill up or become read-only during a command: an error in one sentence, and nothing incomplete.
 
     python -m benchmarks.reliability.disk --operation "index append" --rounds 40
 
-The output lies on a small file system in memory (tmpfs), which this process mounts where nobody else sees it. Half of
-the rounds give it so many pages that the command runs out of space at evenly spread points between its first and its
-last page. In the others the file system becomes read-only at a random moment, or was so from the start. The command
-must end with one sentence (or well, if it needed no more), leave the old or the new content whole, and do its work when
-there is space again.
+The output is on a small file system in memory (tmpfs), which this process mounts privately. In half of the rounds it
+has so few pages that the command runs out of space, at evenly spread points between its first and its last page. In the
+others it becomes read-only at a random moment, or is read-only from the start. The command must end with one sentence
+(or succeed, if it needed no more space), leave the old or the new content complete, and succeed when repeated with
+enough space.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from benchmarks.reliability.outcome import Outcome
 INSIDE = "EIGENMAP_OWN_MOUNTS"
 PAGE = 4096
 LARGE = 256 * 2**20
-"""Bytes of a disk that never fills up."""
+"""Size in bytes of a disk that never fills up."""
 
 
 def own_mounts() -> None:
-    """Go on in a process whose mounts are its own; needs root, or a system that lets users have name spaces."""
+    """Continue in a process with private mounts; needs root, or a system that allows user name spaces."""
     if os.environ.get(INSIDE):
         return
     for words in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
@@ -40,11 +40,11 @@ def own_mounts() -> None:
             os.environ[INSIDE] = "1"
             arguments = [sys.executable, "-m", "benchmarks.reliability.disk", *sys.argv[1:]]
             os.execvp("unshare", [*words, *arguments])
-    raise SystemExit("this system lets nobody mount a file system: run it as root, or allow user name spaces")
+    raise SystemExit("this system does not allow mounting a file system: run as root, or allow user name spaces")
 
 
 class SmallDisk:
-    """A file system of a given size at a folder."""
+    """A file system of a given size, mounted at a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
 
 
 def filled(one: Bench, disk: SmallDisk, rounds: int, found: Outcome) -> None:
-    """Let the disk be full at evenly spread points of the command."""
+    """Fill the disk at evenly spread points of the command."""
     disk.resize(LARGE)
     one.prepare()
     first = disk.used()
@@ -103,7 +103,7 @@ def filled(one: Bench, disk: SmallDisk, rounds: int, found: Outcome) -> None:
 
 
 def _most_used(one: Bench, disk: SmallDisk) -> int:
-    """The most bytes that the undisturbed command takes."""
+    """Return the maximum number of bytes that the undisturbed command uses."""
     most, child = 0, start(one.words)
     while not child.is_over():
         most = max(most, disk.used())
@@ -113,7 +113,7 @@ def _most_used(one: Bench, disk: SmallDisk) -> int:
 
 
 def read_only(one: Bench, disk: SmallDisk, rounds: int, seed: int, found: Outcome) -> None:
-    """Let the disk be read-only from the start, and then from random moments on."""
+    """Make the disk read-only from the start, then at random moments."""
     one.prepare()
     disk.make_read_only()
     ended = start(one.words).ended()

@@ -1,10 +1,10 @@
-"""SIGKILL at random moments of a command: a clean state, and the same result by the same command.
+"""SIGKILL at random moments of a command: a clean state, and the same result when the command is repeated.
 
     python -m benchmarks.reliability.kills --operation "fit images" --rounds 50
 
-A round counts when the command was really killed. Moments are uniform over the time of an undisturbed run. Afterwards
-what is visible must be the old or the new content, whole; the same command (with --resume for fits) must end with the
-result of an undisturbed run, to the byte apart from clocks, and leave no hidden file.
+A round counts if the command was really killed. Moments are uniform over the time of an undisturbed run. Afterwards the
+visible content must be the old or the new one, complete. The same command (with --resume for fits) must then give the
+result of an undisturbed run, byte for byte except for clocks, and leave no hidden file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.reliability.children import load_libraries, start
 from benchmarks.reliability.outcome import Outcome
 
 MOST_ATTEMPTS = 5
-"""Times as many attempts as rounds before it counts as impossible to hit the command."""
+"""Maximum number of attempts per round to hit the command."""
 
 
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
@@ -31,7 +31,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
 
 
 def killed_often(one: Bench, rounds: int, seed: int, found: Outcome) -> None:
-    """Kill the command in so many rounds."""
+    """Kill the command in the given number of rounds."""
     chance = random.Random(seed)
     one.prepare()
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A lost process of a distributed run: the others end within a minute and say why.
+"""Loss of a process in a distributed run: the others end within a minute and name the cause.
 
     python -m benchmarks.reliability.lost_rank --rounds 4
 
@@ -27,7 +27,7 @@ from benchmarks.reliability.outcome import Outcome
 MOST_SECONDS = 60.0
 PROGRAM = "from eigenmap.cli import main; main()"
 CAUSES = ("another process of the run", "SIGKILL", "Signal 9", "exitcode  : -9", "exitcode: -9")
-"""Words of which one has to be said: our own, or torchrun's."""
+"""Messages of which one must appear: our own, or torchrun's."""
 
 
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
@@ -54,7 +54,7 @@ def command(folder: Path, launcher: str, out: Path, steps: int) -> list[str]:
 
 def _round(folder: Path, launcher: str, lost: int, out: Path, found: Outcome) -> None:
     name = f"{launcher}, process {lost} lost"
-    # As many checkpoints as in a short run: one soon.
+    # As many checkpoints as in a short run, so that the first comes soon.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(folder)}
     process = subprocess.Popen(
         command(folder, launcher, out, 4000),
@@ -90,14 +90,14 @@ def _round(folder: Path, launcher: str, lost: int, out: Path, found: Outcome) ->
         found.fail(f"{name}: it ended with 0")
     if left:
         found.fail(f"{name}: {len(left)} processes were left")
-    killed_itself = process.pid == victim  # nobody is left to say anything but the other process
+    killed_itself = process.pid == victim  # only the other process is left to report anything
     if not any(cause in err for cause in CAUSES):
         found.fail(f"{name}: the cause is not named: {err[-300:]!r}")
     found.counts["the first process was killed" if killed_itself else "another process was killed"] += 1
 
 
 def _victim(process: subprocess.Popen[str], launcher: str, lost: int, out: Path) -> int:
-    """Wait until steps were made, and find the process to kill."""
+    """Wait for the first steps, and return the process to kill."""
     limit = time.monotonic() + 300
     while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").stat().st_size:
         if process.poll() is not None or time.monotonic() > limit:
@@ -115,7 +115,7 @@ def _victim(process: subprocess.Popen[str], launcher: str, lost: int, out: Path)
 
 
 def _descendants(process: int) -> list[int]:
-    """A process and all that it started, and they."""
+    """Return a process and all of its descendants."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended

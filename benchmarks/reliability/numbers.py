@@ -1,9 +1,9 @@
-"""Numbers that end badly are detected and named: NaN, overflow, collapse, repeated and zero eigenvalues, low rank.
+"""Numerical failures that must be detected: NaN, overflow, collapse, repeated and zero eigenvalues, low rank.
 
     python -m benchmarks.reliability.numbers --rounds 5
 
-Each case is made from so many seeds. It must end in an error (or a warning, where a result is still of use) whose words
-name what happened.
+Each case runs with several seeds. It must end in an error (or a warning, if the result is still useful) that names the
+problem.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _codes_beyond_float32(seed: int, folder: Path) -> None:
 
 
 def _images_of_one_colour(seed: int, folder: Path) -> str:
-    """Two views of an image say nothing about which image it is."""
+    """Images of one colour, whose views do not identify them."""
     said: list[str] = []
     same = np.full((60, 8, 8, 3), 40 + seed, np.uint8)
     settings: dict[str, Any] = {"steps": 30, "batch_size": 16, "hidden": 16, "device": "cpu", "progress": False}
@@ -145,7 +145,7 @@ def _pairs_of_low_rank(seed: int, folder: Path) -> None:
 
 
 def _kernel_of_two_points(seed: int, folder: Path) -> str:
-    """Two different points, repeated: a kernel of rank 2, of which four eigenfunctions are wanted."""
+    """Two different points, repeated: a kernel of rank 2, with four eigenfunctions requested."""
     from eigenmap import NeuralEigenmap
 
     x = np.repeat(np.random.default_rng(seed).normal(size=(2, 2)), 30, axis=0)

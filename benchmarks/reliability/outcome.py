@@ -1,4 +1,4 @@
-"""The result of an experiment: rounds, what was counted, and every failure by name."""
+"""Result of an experiment: rounds, counts, and every failure by name."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from benchmarks.common import harness
 from benchmarks.reliability import RESULTS
 
 MOST_FAILURES = 50
-"""Failures that are stored with their words; all are counted."""
+"""Maximum number of failures stored with their messages; all are counted."""
 
 
 @dataclass
 class Outcome:
-    """What the rounds of an experiment showed."""
+    """Outcome of the rounds of an experiment."""
 
     rounds: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    """How often each thing happened, by its name."""
+    """Number of occurrences, by name."""
     failures: list[str] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
     """Other numbers."""
 
     def fail(self, what: str) -> None:
-        """Note a failure, and say so at once."""
+        """Record a failure and print it at once."""
         print(f"FAILURE: {what}", flush=True)
         self.failures.append(what)
 
@@ -52,7 +52,7 @@ def run(
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, default=RESULTS / f"{name}.json", help="where the result goes")
+    parser.add_argument("--json", type=Path, default=RESULTS / f"{name}.json", help="result file")
     for option, default in more.items():
         parser.add_argument(f"--{option.replace('_', '-')}", type=type(default), default=default)
     given = parser.parse_args()

@@ -1,9 +1,9 @@
-"""The same seed on the same machine: runs on a CPU are equal to the bit.
+"""Reproducibility: runs with the same seed on the same CPU are identical bit for bit.
 
     python -m benchmarks.reliability.repeat --rounds 3
 
-Each fit runs so many times in processes of its own. Weights, description (but for clocks) and metrics must have one
-digest; another seed must have another, or the comparison would compare nothing.
+Each fit runs several times in separate processes. Weights, description (except for clocks) and metrics must have the
+same digest; another seed must give a different one, or the comparison would be meaningless.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m benchmarks.reliability.requests --part 0 --rounds 2000 --uploads 400
 
-`eigenmap serve` runs as a process of its own. Beside the clients that ask, one thread replaces the index by another (of
-the same model, and of a model of another length), one adds items to it, others cut requests off or read answers slowly.
-A part is one fifth of the experiment, with a server of its own, which gets SIGTERM while faults go on. Every answer
-must be one that the schema announces; a request without an answer before the signal is a failure; the server must be
-gone within ten seconds.
+`eigenmap serve` runs as a separate process. Besides the clients, one thread replaces the index by another (of the same
+model, or of a model with another code length), one adds items to it, and others cut off requests or read answers
+slowly. A part is one fifth of the experiment, with its own server, which gets SIGTERM while the faults continue. Every
+answer must be described by the schema; a request without an answer before the signal is a failure; the server must end
+within ten seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
 
 
 def make_indexes(folder: Path) -> list[Path]:
-    """Two indexes of one model and one of another."""
+    """Create two indexes of one model and one of another."""
     from tests.end_to_end.photos import write_photos
 
     write_photos(folder / "PHOTOS", per_kind=20)
@@ -142,7 +142,7 @@ class Load:
                 self.announced[method.upper(), path] = set(operation["responses"])
 
     def _take(self, asker: Asker) -> Request | None:
-        """The next request to send, or None if all were sent."""
+        """Return the next request to send, or None if all were sent."""
         with self.lock:
             kinds = [kind for kind, left in self.left.items() if left > 0]
             if not kinds:
@@ -169,7 +169,7 @@ class Load:
             self.found.rounds += 1
             self.found.counts[f"status {status}"] += 1
         known = self.announced.get((request.method, request.operation), set())
-        # A path with odd characters may lead nowhere, which no schema has to announce.
+        # A path with odd characters may not exist, which a schema need not describe.
         if str(status) not in known and not (status == 404 and "{" in request.operation):
             self._note(f"{request.method} {request.path[:80]}: {status}, which is not announced: {body[:200]!r}")
 
@@ -180,7 +180,7 @@ class Load:
     # Faults
 
     def _repeat(self, number: int, fault: Callable[[random.Random], object], pause: float) -> None:
-        """Make a fault again and again, so many seconds apart on average."""
+        """Repeat a fault, `pause` seconds apart on average."""
         chance = random.Random(1000 * self.seed + 500 + number)
         while not self.stopping.is_set():
             with suppress(ConnectionError, TimeoutError):  # the server is gone, or full

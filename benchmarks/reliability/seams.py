@@ -1,4 +1,4 @@
-"""Scripts of an attack: each tries to lose data or to get in at one seam, and raises AssertionError if it succeeds."""
+"""Attack scripts: each tries to lose data or gain access at one weak point, and raises AssertionError on success."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ K = 8
 
 
 class Said(NamedTuple):
-    """What a command said, and its exit code."""
+    """Output and exit code of a command."""
 
     code: int
     text: str
@@ -50,7 +50,7 @@ def codes(count: int, seed: int) -> Any:
 
 
 def together(*tasks: Callable[[], object]) -> list[Any]:
-    """Run tasks in threads that begin at one moment: results, or errors."""
+    """Run tasks in threads that start at the same moment; return their results or errors."""
     start, results = threading.Barrier(len(tasks)), [None] * len(tasks)
 
     def run(number: int) -> None:

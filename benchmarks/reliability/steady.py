@@ -1,4 +1,4 @@
-"""Half an hour of training, serving and appending side by side: memory and open files stay where they are.
+"""Half an hour of training, serving and appending side by side, in which memory and open files must not grow.
 
     python -m benchmarks.reliability.steady --minutes 30
 
@@ -6,8 +6,8 @@
 to the served index, deletes as many, and saves the index over itself now and then. Anonymous memory and open files of
 each are read every second, and the first fifth counts as warm-up. The slope is that of Theil and Sen through the
 medians of each minute, with its 95 % interval; open files are compared by the medians of the first and the last third.
-Memory grows if the whole interval lies above zero and the growth over the time measured is more than a mebibyte and a
-half, which the allocator alone makes.
+Memory counts as growing if the whole interval is above zero and the growth over the measured time exceeds 1.5 MiB,
+which the allocator alone can cause.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _start(folder: Path, minutes: float, stack: ExitStack) -> dict[str, subproce
         return process
 
     return {
-        # Longer than it is watched.
+        # Longer than the measurement.
         "training": begin(*COMMAND, *fit, "--minutes", 3 * minutes, "--out", folder / "run"),
         "serving": begin(*COMMAND, "serve", folder / "an.index", "--port", 0, "--quiet"),
         "appending": begin(sys.executable, "-c", APPENDING, folder / "an.index"),
@@ -124,7 +124,7 @@ def _ask(port: int, number: int, stop: threading.Event, found: Outcome) -> None:
 
 
 def _watch(processes: dict[str, subprocess.Popen[str]], seconds: float, found: Outcome) -> dict[str, list[Any]]:
-    """Time, bytes and open files of each process, once a second."""
+    """Return time, bytes and open files of each process, once per second."""
     samples: dict[str, list[Any]] = {role: [] for role in processes}
     began = time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
@@ -142,7 +142,7 @@ def open_files(pid: int) -> int:
     """Open files of a process, without the connections of its clients."""
     count = 0
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # closed in the meantime
             count += not str(os.readlink(entry)).startswith("socket:")  # noqa: PTH115 - no path
     return count
 
@@ -166,7 +166,7 @@ def judge(role: str, rows: Any, found: Outcome) -> None:
         "most_open_files": int(kept[:, 2].max()),
     }
     if low > 0 and slope * span > NOISE_BYTES:
-        found.fail(f"{role}: memory grows by {3600 * slope / 1e6:.1f} MB an hour")
+        found.fail(f"{role}: memory grows by {3600 * slope / 1e6:.1f} MB per hour")
     if files[1] > files[0]:
         found.fail(f"{role}: open files grow from {files[0]:g} to {files[1]:g}")
     print(role, json.dumps(found.measured[role]), flush=True)

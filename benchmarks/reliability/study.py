@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the reliability study."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from benchmarks.reliability import RESULTS
 
 SIDE_BY_SIDE = 1
 SLICES = 10
-"""Parts of the experiment with damaged files."""
+"""Number of parts of the experiment with damaged files."""
 SERVERS = 5
-"""Parts of the experiment with requests."""
+"""Number of parts of the experiment with requests."""
 KILLED = {
     "fit images": 50,
     "fit graph": 50,
@@ -28,7 +28,7 @@ KILLED = {
     "export faiss": 20,
     "export onnx": 10,
 }
-"""Kills of each command."""
+"""Number of kills per command."""
 STARVED = tuple(name for name in KILLED if name != "database load")
 """A load into a database writes nothing to the disk of its own machine."""
 
@@ -59,7 +59,7 @@ def jobs(place: Place) -> Iterator[Job]:
 
 
 def slug(name: str) -> str:
-    """A name as part of a file's name."""
+    """Return a name in a form suitable for file names."""
     return name.replace(",", "").replace(" ", "-")
 
 

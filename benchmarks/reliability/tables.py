@@ -1,4 +1,4 @@
-"""The page docs/reliability.md, from the results and from nothing else."""
+"""Generator of docs/reliability.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ Result = dict[str, Any]
 INTRODUCTION = """\
 # Reliability
 
-What happens when processes are killed, disks fill up, files are damaged, clients misbehave and work goes on for long.
-Every experiment has a seed and a number of rounds and can be run again:
+Experiments in which processes are killed, disks fill up, files are damaged, clients misbehave, and work continues for a
+long time. Every experiment has a seed and a number of rounds and can be run again:
 
     python -m benchmarks reliability missing
     python -m benchmarks reliability run kills-embed --again
 
 This page is written by `python -m benchmarks reliability page` from the results in `benchmarks/reliability/results/`;
-never edit it. Quick forms of the same experiments are in `tests/robustness/`, `tests/search/`, `tests/embedding/` and
-`tests/end_to_end/`, and power cuts are replayed there from recorded system calls."""
+never edit it. Shorter versions of the same experiments are in `tests/robustness/`, `tests/search/`, `tests/embedding/`
+and `tests/end_to_end/`, where power cuts are also replayed from recorded system calls."""
 
 FOUND = """\
 ## Found and repaired
 
-Earlier runs of these experiments, with the same seeds, failed where the code has since been repaired and the experiment
-was run again. Its seeds therefore say less about such faults than new ones would.
+Earlier runs of these experiments found the following faults. The code was repaired, and the experiments were run again
+with the same seeds, which therefore say less about such faults than new ones would.
 
-- Damaged files: lengths in Arrow files that ended the process; pictures that were numbers or no UTF-8; descriptions of
-  codes of nodes with other files or infinite sizes, and an error that named no folder.
-- Kills: a table of a database without its model.
+- Damaged files: lengths in Arrow files that ended the process; pictures that were numbers or not UTF-8; descriptions of
+  node codes with other files or infinite sizes, and an error that named no folder.
+- Kills: a database table without its model.
 - Two processes: both exports to one new file succeeded.
-- Full disk: a FAISS index without its names; `embed` hid the first error behind that of its clean-up.
-- A lost process: the others ended with a traceback of gloo.
-- Numbers: a fit that found nothing did not say so. Words that one case looks for were wrong and were corrected."""
+- Full disk: a FAISS index without its names; `embed` reported the error of its clean-up instead of the first one.
+- A lost process: the others ended with a traceback from gloo.
+- Numbers: a fit that found nothing did not say so. The message expected by one case was wrong and was corrected."""
 
 
 def page(stored: Stored) -> str:
-    """The whole page: failures first."""
+    """Return the page, failures first."""
     results = {name: found for name in stored.paths if (found := stored.read(name)) is not None}
     parts = [
         INTRODUCTION,
@@ -75,9 +75,9 @@ def _failures(results: dict[str, Result]) -> str:
 def _kills(results: dict[str, Result]) -> str:
     rows = [_row(results, f"kills-{slug(name)}", name) for name in KILLED]
     about = (
-        "SIGKILL at random moments of each command. Afterwards the old or the new content is there, whole; the same "
-        "command (`--resume` for fits) ends with the result of an undisturbed run, to the byte apart from clocks, and "
-        "leaves no hidden file."
+        "SIGKILL at random moments of each command. Afterwards, the old or the new content is complete. The same "
+        "command (`--resume` for fits) then gives the result of an undisturbed run, byte for byte except for clocks, "
+        "and leaves no hidden file."
     )
     return f"## Kills\n\n{about}\n\n" + table(["command", "kills", "good", "failed"], rows)
 
@@ -85,9 +85,10 @@ def _kills(results: dict[str, Result]) -> str:
 def _disk(results: dict[str, Result]) -> str:
     rows = [_row(results, f"disk-{slug(name)}", name, "refused in one sentence") for name in STARVED]
     about = (
-        "The output lies on a file system that is full at evenly spread points of the command, or becomes read-only at "
-        "random moments. The command ends with one sentence (or well, if it needed no more), nothing is torn, and the "
-        "same command completes when there is space again. A load into a database writes nothing to this disk."
+        "The output is on a file system that fills up at evenly spread points of the command, or becomes read-only at "
+        "random moments. The command ends with one sentence (or succeeds, if it needed no more space), nothing is left "
+        "incomplete, and the same command succeeds when there is space again. A load into a database writes nothing to "
+        "this disk."
     )
     return f"## Full and read-only disks\n\n{about}\n\n" + table(
         ["command", "rounds", "good", "failed", "refused in one sentence"], rows
@@ -107,9 +108,9 @@ def _row(results: dict[str, Result], name: str, shown: str, *more: str) -> list[
 def _damage(results: dict[str, Result]) -> str:
     found = [results[f"damage-{number}"] for number in range(SLICES) if f"damage-{number}" in results]
     about = (
-        "Files of every format we read, damaged blindly (bits, cuts, zeros, noise, pieces doubled or removed) or with "
-        "knowledge of the format, and read in processes of limited memory. A file is refused in one sentence that "
-        "names it, or read; where a checksum is promised, a file that is read gives the same result."
+        "Files of every format we read are damaged, blindly (bits, cuts, zeros, noise, pieces doubled or removed) or "
+        "specifically for the format, and read in processes with limited memory. A file is refused in one sentence "
+        "that names it, or it is read; if it has a checksum, it then gives the same result."
     )
     if not found:
         return f"## Damaged files\n\n{about}\n\nNot run."
@@ -120,9 +121,9 @@ def _damage(results: dict[str, Result]) -> str:
     return (
         f"## Damaged files\n\n{about}\n\n{sum(each['rounds'] for each in found):,} files of "
         f"{max(each['subjects'] for each in measured)} kinds: {counts['refused']:,} refused, "
-        f"{counts['the same result']:,} read with the same result, {counts['another result']:,} with another one where "
-        f"no checksum is promised. Failures: {sum(each['failed'] for each in found):,}. The most memory that reading "
-        f"took was {max(each['peak_mb'] for each in measured):,.0f} MB, the slowest file "
+        f"{counts['the same result']:,} read with the same result, {counts['another result']:,} with another one, in "
+        f"formats without a checksum. Failures: {sum(each['failed'] for each in found):,}. Reading took at most "
+        f"{max(each['peak_mb'] for each in measured):,.0f} MB of memory and "
         f"{max(each['slowest_s'] for each in measured):.1f} s."
     )
 
@@ -130,8 +131,9 @@ def _damage(results: dict[str, Result]) -> str:
 def _requests(results: dict[str, Result]) -> str:
     found = [results[f"requests-{number}"] for number in range(SERVERS) if f"requests-{number}" in results]
     about = (
-        "`eigenmap serve` under concurrent load, while its index is replaced (by one of the same model, and of "
-        "another), items are added, requests are cut off and answers are read slowly; then SIGTERM while that goes on."
+        "`eigenmap serve` is under concurrent load while its index is replaced (by one of the same model, or of "
+        "another), items are added, requests are cut off and answers are read slowly. It gets SIGTERM while this "
+        "continues."
     )
     if not found:
         return f"## Requests\n\n{about}\n\nNot run."
@@ -146,17 +148,18 @@ def _requests(results: dict[str, Result]) -> str:
         f"## Requests\n\n{about}\n\n{counts['requests']:,} requests and {counts['uploads']:,} uploads in "
         f"{len(found)} of {SERVERS} parts: {statuses}. Meanwhile the index was replaced {counts['replace']:,} times "
         f"and changed {counts['add']:,} times, {counts['cut off']:,} requests were cut off, and "
-        f"{counts['read slowly']:,} answers read slowly. Failures (no announced answer): "
+        f"{counts['read slowly']:,} answers read slowly. Failures (no answer, or one outside the schema): "
         f"{sum(each['failed'] for each in found):,}. After SIGTERM the server ended within {max(stops):.1f} s."
     )
 
 
 def _steady(results: dict[str, Result]) -> str:
     about = (
-        "Training, serving and appending side by side. The slope of anonymous memory is that of Theil and Sen through "
-        "the medians of each minute, with its 95 % interval, after a fifth of the time as warm-up. It counts as a "
-        "failure if the interval lies above zero and the growth exceeds 1.5 MiB: an interval above zero with a smaller "
-        "growth is not proof of no leak, only of none that this time could tell from the allocator."
+        "Training, serving and appending run side by side. The slope of anonymous memory is the Theil-Sen slope "
+        "through the medians of each minute, with its 95 % interval, after a fifth of the time as warm-up. It counts "
+        "as a failure if the interval is above zero and the growth exceeds 1.5 MiB. An interval above zero with a "
+        "smaller growth does not prove that there is no leak, only that it could not be told from the allocator in "
+        "this time."
     )
     found = results.get("steady")
     if found is None:
@@ -189,12 +192,12 @@ def _together(results: dict[str, Result]) -> str:
         ("lost-rank", "One of two training processes killed; the run ends within a minute and names the cause"),
     ):
         lines.append(_line(results.get(name), what))
-    return "## Processes that meet, and one that is lost\n\n" + "\n".join(lines)
+    return "## Concurrent processes, and a lost one\n\n" + "\n".join(lines)
 
 
 def _numbers(results: dict[str, Result]) -> str:
     lines = [
-        _line(results.get("repeat"), "Runs with one seed on this CPU, compared to the bit"),
+        _line(results.get("repeat"), "Runs with the same seed on this CPU, compared bit for bit"),
         _line(
             results.get("numbers"),
             "NaN, overflow, divergence, collapse, repeated and zero eigenvalues, more features than the rank: named",
@@ -204,8 +207,10 @@ def _numbers(results: dict[str, Result]) -> str:
 
 
 def _attack(results: dict[str, Result]) -> str:
-    about = "Our own scripts for seams that an attack once found: threads, links, names, passwords, filters, pickles."
-    return "## The attack\n\n" + _line(results.get("attack"), about.rstrip("."))
+    about = (
+        "Our own scripts for weak points found by earlier attacks: threads, links, names, passwords, filters, pickles."
+    )
+    return "## Attacks\n\n" + _line(results.get("attack"), about.rstrip("."))
 
 
 def _line(found: Result | None, what: str) -> str:

@@ -1,8 +1,8 @@
-"""Two processes with one output: one waits or is refused, and the result is that of one of them, or of both.
+"""Two processes with the same output: one waits or is refused, and the result is that of one or both.
 
     python -m benchmarks.reliability.together --rounds 10
 
-Each pair of commands is started at the same moment, and in half of the rounds the second a random moment later.
+Both commands of a pair start at the same moment, or in half of the rounds the second one slightly later.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Pair:
     """Two commands that write to one place.
 
     Attributes:
-        name: of the pair.
-        first: the first command, which says what lies in the place before.
-        differs: words by which the second differs.
-        both: whether both may succeed; then the result is that of one after the other, in any order.
+        name: name of the pair.
+        first: the first command, which also determines the initial content of the output.
+        differs: words by which the second command differs.
+        both: whether both may succeed; the result is then that of one after the other, in either order.
 
     """
 

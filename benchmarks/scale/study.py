@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the scale study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.scale import RESULTS
 
 SIDE_BY_SIDE = 1
 POSTGRES = {"postgres-cifar10-20k": ("codes-cifar10.npz", 20_000), "postgres-coco-200k": ("codes-coco.npz", 200_000)}
-"""Results, and the codes and number of items that they are of."""
+"""Results, with their codes and number of items."""
 
 
 def jobs(place: Place) -> Iterator[Job]:

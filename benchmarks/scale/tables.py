@@ -1,4 +1,4 @@
-"""docs/scale-figures.md: embedding at scale, and PostgreSQL, from the results and from nothing else."""
+"""Generator of docs/scale-figures.md (embedding at scale, and PostgreSQL), from the results alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten million items on disk: how long opening takes, and what a search reads and holds, cold and warm."""
+"""Ten million items on disk: time to open, and bytes read and memory used by a search, cold and warm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FUNNEL = [(16, 2000), (64, 200), (256, 10)]
 
 
 def fill(path: Path, mixture: Mixture, items: int, seconds: float) -> bool:
-    """Add chunks until the index is full, or for so long; True if it is full. Each chunk is safe when it is added."""
+    """Add chunks until the index is full or time is up; return True if it is full. Each added chunk is durable."""
     began = time.monotonic()
     index = CodeIndex.open(path) if path.exists() else _new(path, mixture.means.shape[1])
     while len(index) < items:
@@ -35,7 +35,7 @@ def _new(path: Path, n_components: int) -> CodeIndex:
 
 
 class Peak:
-    """The most memory that was not a map of a file, while the block ran."""
+    """Peak of memory that is not mapped from files, while the block runs."""
 
     def __enter__(self) -> Peak:
         self.bytes, self._stop = 0, threading.Event()
@@ -58,7 +58,7 @@ def _bytes_read() -> int:
 
 
 def drop_from_cache(path: Path) -> None:
-    """Ask the system to forget the files, so that the next read comes from the disk."""
+    """Drop the files from the system's cache, so that the next read comes from the disk."""
     for file in path.glob("*.bin"):
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -66,7 +66,7 @@ def drop_from_cache(path: Path) -> None:
 
 
 def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, Any]:
-    """Open, then search at each length from a cold cache and again from a warm one; at last add an item."""
+    """Open, search at each length with a cold and then a warm cache, and finally add an item."""
     drop_from_cache(path)
     began = time.perf_counter()
     index = CodeIndex.open(path, memory_bytes=memory_bytes)
@@ -95,7 +95,7 @@ def measure_large(path: Path, queries: Floats, memory_bytes: int) -> dict[str, A
     index, held = CodeIndex.open(path, memory_bytes=memory_bytes), status_bytes("RssAnon")
     before = time.perf_counter()
     with Peak() as peak:
-        index.add(queries[:1], [items])  # the first change of a process, which looks for its id among all
+        index.add(queries[:1], [items])  # the first change by a process, which looks up its id among all
     added = {"seconds": time.perf_counter() - before, "peak_extra_bytes": max(0, peak.bytes - held)}
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
     return {

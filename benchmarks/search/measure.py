@@ -6,10 +6,10 @@
     python -m benchmarks.search.measure quality codes.npz --name cifar10
     python -m benchmarks.search.measure large codes.npz --name cifar10 --items 10000000 --work DIR
 
-`codes.npz` holds `gallery`, `queries`, `gallery_labels`, `query_labels` and `eigenvalues`. Every figure goes into a
-JSON file in `results/`; what is there is not measured again, so that a run that was cut off goes on. Each way is
-measured in a process of its own, with the exact search at full length before and after it, so that ratios are of one
-run. `catalogue` makes such a file from a model that it trains on the embedded catalogue.
+`codes.npz` contains `gallery`, `queries`, `gallery_labels`, `query_labels` and `eigenvalues`. Every figure is written
+to a JSON file in `results/`; existing ones are not measured again, so an interrupted run continues. Each way is
+measured in a separate process, with the exact search at full length before and after it, so that ratios come from one
+run. `catalogue` trains a model on the embedded catalogue and makes such a file from it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks.search.ways import DATABASE, NAMES, TOP, Ids, recall, ways
 
 QUERIES, TUNE = 1000, 100
 SECONDS = 0.5
-"""How long a figure is measured."""
+"""Duration of each measurement."""
 Result = dict[str, Any]
 
 
@@ -49,7 +49,7 @@ def stored(file: Path) -> Result:
 
 
 def add_row(file: Path, name: str, row: Result, protocol: Result) -> None:
-    """Put one measurement into a result file, and who made it."""
+    """Add one measurement to a result file, with its provenance."""
     result = stored(file)
     result["rows"][name] = row | harness.environment()
     harness.write(file, result | {"protocol": protocol})
@@ -57,7 +57,7 @@ def add_row(file: Path, name: str, row: Result, protocol: Result) -> None:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads for faiss and for matrix products."""
+    """Set the number of threads for faiss and for matrix products."""
     import faiss
     from threadpoolctl import threadpool_limits
 
@@ -76,7 +76,7 @@ def cores() -> int:
 
 def queries_per_second(search: Callable[[Floats], Any], queries: Floats, batch: int) -> float:
     """Queries answered in about `SECONDS`, `batch` at a time."""
-    search(queries[: min(batch, 10)])  # makes what is kept between searches
+    search(queries[: min(batch, 10)])  # creates what is cached between searches
     done, began = 0, time.perf_counter()
     while not done or time.perf_counter() - began < SECONDS:
         start = done % max(1, len(queries) - batch + 1)
@@ -86,7 +86,7 @@ def queries_per_second(search: Callable[[Floats], Any], queries: Floats, batch: 
 
 
 def exact(rows: Floats) -> Callable[[Floats], Ids]:
-    """The exact search at full length that ratios refer to: faiss on unit vectors that lie in one matrix."""
+    """Return the exact search at full length, the reference of ratios: faiss on one matrix of unit vectors."""
     import faiss
 
     return lambda queries: faiss.knn(unit(queries), rows, TOP, metric=faiss.METRIC_INNER_PRODUCT)[1]
@@ -104,7 +104,7 @@ class Task:
 
 
 def task(codes: Path, items: str, work: Path) -> Task:
-    """Codes as they are or drawn, with the truth; each array is kept in `work` as soon as it is there."""
+    """Return real or drawn codes, with the truth; each array is stored in `work` as soon as it exists."""
     work.mkdir(parents=True, exist_ok=True)
 
     def kept(name: str, make: Callable[[], Any]) -> Any:
@@ -165,7 +165,7 @@ def measure(way_name: str, of: Task, postgres: str | None) -> Result:
 
 
 def catalogue(args: argparse.Namespace) -> None:
-    """Train on the embedded catalogue, and keep the codes of its training images and queries."""
+    """Train on the embedded catalogue, and store the codes of its training images and queries."""
     from eigenmap import fit_images
     from eigenmap.data.images import catalogue
 
@@ -195,7 +195,7 @@ def speed(args: argparse.Namespace) -> None:
         return
     for name in args.ways or NAMES:
         if name in stored(file)["rows"]:
-            print(f"{name}: there already")
+            print(f"{name}: already measured")
             continue
         words = [sys.executable, "-m", "benchmarks.search.measure", "speed", str(args.codes), "--name", args.name]
         words += ["--items", args.items, "--work", str(args.work), "--folder", str(args.folder), "--one", name]
@@ -205,7 +205,7 @@ def speed(args: argparse.Namespace) -> None:
 
 
 def database(given: str | None) -> AbstractContextManager[str]:
-    """The database that was given, or one that is started for this."""
+    """Return the given database, or start one."""
     from benchmarks.scale.postgres import end_on_sigterm, server
 
     end_on_sigterm()
@@ -257,11 +257,11 @@ def main() -> None:
         if verb == "catalogue":
             one.add_argument("--steps", type=int, default=450)
             continue
-        one.add_argument("--name", required=True, help="what the codes are of; part of the result's name")
-        one.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
+        one.add_argument("--name", required=True, help="name of the data set; part of the result's name")
+        one.add_argument("--folder", type=Path, default=RESULTS, help="folder of results")
         if verb == "speed":
-            one.add_argument("--items", default="real", help='"real", or how many to draw')
-            one.add_argument("--work", type=Path, required=True, help="where vectors and the truth are kept meanwhile")
+            one.add_argument("--items", default="real", help='"real", or the number to draw')
+            one.add_argument("--work", type=Path, required=True, help="folder for intermediate vectors and the truth")
             one.add_argument("--ways", nargs="*", help="default: all that have not been measured")
             one.add_argument("--one", help=argparse.SUPPRESS)
             one.add_argument("--postgres", help="database for the row of pgvector; by default one is started")
@@ -269,9 +269,9 @@ def main() -> None:
             one.add_argument("--queries", type=int, default=5000)
         if verb == "large":
             one.add_argument("--items", default="10000000")
-            one.add_argument("--work", type=Path, required=True, help="where the index is made; it is large")
+            one.add_argument("--work", type=Path, required=True, help="folder for the index, which is large")
             one.add_argument("--memory-mb", type=int, default=512)
-            one.add_argument("--seconds", type=float, default=240, help="stop filling after so long")
+            one.add_argument("--seconds", type=float, default=240, help="stop filling after this many seconds")
     args = parser.parse_args()
     args.run(args)
 

@@ -1,4 +1,4 @@
-"""Retrieval quality of stored codes at a given number of bytes per item; queries are as they are."""
+"""Retrieval quality of stored codes at a given number of bytes per item; queries are not compressed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def full_quality(codes: Codes) -> dict[str, float]:
 
 
 def by_product(queries: Floats, gallery: Floats) -> Pair:
-    """One more feature, after which cosines rank as inner products do: all items get the same norm."""
+    """Add a feature that gives all items the same norm, so that cosines rank like inner products."""
     squares = np.square(gallery).sum(axis=1)
     rest = np.sqrt(squares.max() - squares)[:, None].astype(np.float32)
     return np.hstack([queries, np.zeros_like(queries[:, :1])]), np.hstack([gallery, rest])
@@ -76,13 +76,13 @@ def product_quantisation(codes: Codes, n_bytes: int) -> Pair:
 
 
 def scaled_product_quantisation(codes: Codes, n_bytes: int) -> Pair:
-    """PQ of the vectors that our bit budget describes: how much of its lead is the scale, how much the split."""
+    """PQ of the vectors described by our bit budget, to separate the effects of scale and split."""
     rms = np.sqrt(np.square(codes.gallery, dtype=np.float64).mean(axis=0)).astype(np.float32)
     return by_product(codes.queries, _quantised(reliable(codes.gallery, rms), n_bytes))
 
 
 def pca_and_product_quantisation(codes: Codes, n_bytes: int) -> Pair:
-    """Principal axes, as many as PQ can split evenly and no more than four a byte, then PQ."""
+    """PQ of principal components: as many as PQ can split evenly, at most four per byte."""
     k = codes.gallery.shape[1]
     dim = min(4 * n_bytes, k // n_bytes * n_bytes)
     mean = codes.gallery.mean(axis=0)

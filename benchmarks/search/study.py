@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the search study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.search import RESULTS
 
 SIDE_BY_SIDE = 1
 OLD = "6ffb7eb"
-"""The commit that today's search is compared with."""
+"""Commit with which the current search is compared."""
 WAY_SECONDS = {"real": 60.0, "1000000": 400.0}
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/search.md, from the results and from nothing else."""
+"""Generator of the tables in docs/search.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETS = {
     "catalogue": "the embedded catalogue",
 }
 TIMED = ("cifar10", "coco")
-"""Of the catalogue there are too few items; Tiny-ImageNet-100 is as large as CIFAR-10."""
+"""Sets measured for speed: the catalogue is too small, and Tiny-ImageNet-100 has the size of CIFAR-10."""
 SIZES = {"real": "its own codes", "1000000": "1 million like them"}
 BYTES = ("4", "8", "16", "32", "64")
 Result = dict[str, Any]

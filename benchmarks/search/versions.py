@@ -1,9 +1,9 @@
-"""Compare the speed of search between two versions of eigenmap, in one run.
+"""Comparison of the search speed of two versions of eigenmap, in one run.
 
     python -m benchmarks.search.versions 6ffb7eb [--items 1000000] [--rounds 5]
 
-The older version comes from git, the newer one is the working tree. Each round runs both in processes of their own, one
-after the other, on the same index on disk, which the older version wrote. Of each search the fastest round counts.
+The older version comes from git; the newer one is the working tree. Each round runs both in separate processes, one
+after the other, on the same index on disk, written by the older version. The fastest round of each search counts.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("old", help="the commit of the older version")
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, default=RESULTS, help="where the result goes")
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="result file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "old"

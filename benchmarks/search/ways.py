@@ -1,6 +1,6 @@
-"""Ways to search, ours and what one would use instead, behind one small interface.
+"""Ways to search, ours and the alternatives, behind one small interface.
 
-Each is built from float32 codes (cosine). What a way leaves open is chosen on `tune`, stored items and their true
+Each is built from float32 codes (cosine). Its free settings are chosen by `tune` on stored items and their true
 neighbours: the least effort that finds 99 % of them.
 """
 
@@ -23,7 +23,7 @@ Ids = NDArray[np.int64]
 TOP = 10
 WANTED = 0.99
 PLENTY = 8 * 2**30
-"""Memory for copies that our index may make: as much as a library that keeps all vectors in memory."""
+"""Memory for copies in our index: as much as a library that keeps all vectors in memory uses."""
 EFFORTS = (16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -45,7 +45,7 @@ def recall(found: Ids, truth: Ids) -> float:
 
 
 class Ours:
-    """CodeIndex, in memory; with `auto` its stages are chosen as the advisor does, among all or only of one kind."""
+    """CodeIndex in memory; with `auto`, stages are chosen as by the advisor, among all or only those of one kind."""
 
     def __init__(
         self, dim: int | None = None, auto: str | None = None, ranking: RankingRule = "relevance", **options: Any
@@ -95,7 +95,7 @@ def _size_of(backend: Any, items: int) -> float:
 
 
 class Faiss:
-    """An index of faiss on the full vectors, by its factory string; `knob` sets how hard it looks."""
+    """A faiss index on the full vectors, given by its factory string; `knob` is the parameter that sets its effort."""
 
     def __init__(self, factory: str, knob: str | None = None) -> None:
         self.factory, self.knob = factory, knob
@@ -104,7 +104,7 @@ class Faiss:
     def build(self, codes: Floats, say: Callable[[str], object]) -> None:
         import faiss
 
-        lists = max(1, min(1024, len(codes) // 39))  # 39 points a list, or faiss warns
+        lists = max(1, min(1024, len(codes) // 39))  # faiss warns below 39 points per list
         self.factory = self.setting = self.factory.format(lists=lists)
         self.index = faiss.index_factory(codes.shape[1], self.factory, faiss.METRIC_INNER_PRODUCT)
         rows = unit(codes)

@@ -1,7 +1,7 @@
-"""Generated requests and mutated pictures, sent to a running service; counts its answers.
+"""Fuzzing of a running service with generated requests and mutated pictures.
 
-Requests come from the service's own OpenAPI schema (schemathesis: valid and invalid values for every parameter and
-body); every answer must be one that the schema announces, and none may be a 5xx but the announced ones.
+Requests are generated from the service's own OpenAPI schema (schemathesis: valid and invalid values for every parameter
+and body). Every answer must be described by the schema, including any 5xx.
 
     python -m benchmarks.service.fuzz --requests 10000 --pictures 2000      # a server of the embedded catalogue
     python -m benchmarks.service.fuzz http://127.0.0.1:8000                 # one that runs
@@ -36,11 +36,11 @@ CHECKS = (
     "response_headers_conformance",
     "response_schema_conformance",
 )
-"""Not among them: that whatever fits the schema is accepted. Which ids there are, no schema can say."""
+"""Checks of every answer. That valid requests are accepted is not checked, since a schema does not know the ids."""
 
 
 def fuzz_schema(url: str, requests: int, number: int = 0) -> Counter[int]:
-    """So many generated requests, spread over all operations; how often each status was the answer."""
+    """Send generated requests, spread over all operations; count the answers by status."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     operations = [found.ok() for found in schema.get_all_operations()]
     statuses: Counter[int] = Counter()
@@ -73,7 +73,7 @@ def _fuzz_operation(operation: Any, session: Session, requests: int, number: int
 
 
 def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
-    """Upload each; how often each status was the answer. A service that died raises."""
+    """Upload each picture; count the answers by status. Raise if the service has died."""
     statuses: Counter[int] = Counter()
     with httpx.Client(base_url=url, timeout=60) as client:
         for body in bodies:
@@ -84,7 +84,7 @@ def fuzz_pictures(url: str, bodies: list[bytes]) -> Counter[int]:
 
 @contextmanager
 def catalogue_service() -> Iterator[str]:
-    """The address of a server of the embedded catalogue, by a model that is hardly trained."""
+    """Start a server of the embedded catalogue, with a barely trained model; yield its address."""
     from benchmarks.service.load import served
     from eigenmap import fit_images
 
@@ -101,11 +101,13 @@ def main() -> None:
     from tests.service.pictures import mutants
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", nargs="?", help="of a running server (default: one of the embedded catalogue)")
+    parser.add_argument(
+        "url", nargs="?", help="address of a running server (default: start one with the embedded catalogue)"
+    )
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--pictures", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="runs with other seeds add up in the result")
-    parser.add_argument("--json", type=Path, default=RESULTS / "serve-fuzz.json", help="where the result goes")
+    parser.add_argument("--json", type=Path, default=RESULTS / "serve-fuzz.json", help="result file")
     options = parser.parse_args()
     began = time.perf_counter()
     with nullcontext(options.url) if options.url else catalogue_service() as url:

@@ -1,10 +1,10 @@
-"""Load on `eigenmap serve`: latency and requests per second at 1, 16 and 128 clients, and twice what it can do.
+"""Load on `eigenmap serve`: latency and requests per second at 1, 16 and 128 clients, and at twice its capacity.
 
     python -m benchmarks.service.load        # about four minutes
 
-The server is a process of its own, the clients are coroutines of this one, both on this machine. Every request is a
-search by the id of a random item for 24 results, as the page sends it. Codes are random with a falling spectrum: the
-time of an exact search does not depend on what is stored.
+The server is a separate process, and the clients are coroutines of this one, on the same machine. Every request is a
+search by the id of a random item for 24 results, as the page sends it. Codes are random with a decaying spectrum, since
+the time of an exact search does not depend on the stored values.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Tally:
 
 
 class Connection:
-    """One keep-alive connection; just enough HTTP to ask and to read an answer with a length."""
+    """One keep-alive connection, with just enough HTTP to send a request and read an answer."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def get(self, path: str) -> int:
-        """The status of the answer; 0 if there was none, also not on a new connection.
+        """Return the status of the answer; 0 if a new connection got none either.
 
-        A server may close a connection that was idle; who asks again on a new one notices nothing.
+        A server may close an idle connection, so a failed request is repeated on a new one.
         """
         fresh = self.streams is None
         status = await self._attempt(path)
@@ -94,11 +94,11 @@ class Connection:
 
 
 Asking = Callable[[random.Random], str]
-"""What to ask for next."""
+"""Function that returns the path of the next request."""
 
 
 def mixed(items: int) -> Asking:
-    """Searches as sliders make them: every one at a length of its own, log-uniform from 1 to all."""
+    """Return searches like those of a slider: each at a random length, log-uniform from 1 to all."""
     return lambda rng: _search(rng, items, round(FEATURES ** rng.random()))
 
 
@@ -111,7 +111,7 @@ def _search(rng: random.Random, items: int, dim: int) -> str:
 
 
 async def closed_loop(port: int, clients: int, seconds: float, path: Asking) -> Tally:
-    """So many clients, each asking again as soon as it is answered."""
+    """Run several clients, each of which sends its next request as soon as it has an answer."""
     tally, began = Tally(), time.perf_counter()
 
     async def client(number: int) -> None:
@@ -130,7 +130,7 @@ async def closed_loop(port: int, clients: int, seconds: float, path: Asking) -> 
 async def open_loop(
     port: int, rate: float, seconds: float, path: Asking, watch: Callable[[float], None]
 ) -> tuple[Tally, float]:
-    """Requests at a fixed rate whether or not they are answered; the tally, and the rate that was really sent."""
+    """Send requests at a fixed rate, answered or not; return the tally and the actual rate."""
     tally, rng, free, tasks = Tally(), random.Random(0), [Connection(port) for _ in range(900)], set()
 
     async def one() -> None:
@@ -159,7 +159,7 @@ async def open_loop(
 
 
 async def recovery(port: int, path: Asking, bound_ms: float) -> tuple[float, list[float]]:
-    """Seconds until five answers in a row are 200 within the bound, and the times of all answers."""
+    """Return the seconds until five consecutive answers are 200 within the bound, and the times of all answers."""
     connection, rng, times, good = Connection(port), random.Random(1), [], 0
     began = time.perf_counter()
     while good < 5 and time.perf_counter() - began < 30:
@@ -184,7 +184,7 @@ def make_index(path: Path, items: int) -> None:
 
 @contextmanager
 def served(index: Path) -> Iterator[tuple[int, int]]:
-    """`eigenmap serve` in a process of its own; its port and its process id."""
+    """Run `eigenmap serve` in a separate process; yield its port and process id."""
     code = "from eigenmap.cli import main; main()"
     command = [sys.executable, "-c", code, "serve", str(index), "--port", "0", "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -197,7 +197,7 @@ def served(index: Path) -> Iterator[tuple[int, int]]:
 
 
 def resident(pid: int) -> float:
-    """Memory of a process in thousands of KiB, files that are mapped included."""
+    """Return the memory of a process in thousands of KiB, including mapped files."""
     return status_bytes("VmRSS", pid) / 1024 / 1000
 
 
@@ -235,7 +235,7 @@ async def measure(port: int, pid: int, items: int, seconds: float, overload_seco
 
 
 async def wait_until_ready(port: int) -> None:
-    """Until random features and quality are there, which the server prepares while it answers."""
+    """Wait until the server has prepared random features and quality, which it does in the background."""
     connection = Connection(port)
     while await connection.get("/api/search?id=item-0&features=random") != 200:
         await asyncio.sleep(0.5)
@@ -253,9 +253,9 @@ def run(seconds: float, overload_seconds: float, items: int = ITEMS) -> dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10, help="of each closed loop")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of each closed loop")
     parser.add_argument("--overload-seconds", type=float, default=120)
-    parser.add_argument("--json", type=Path, default=RESULTS / "serve.json", help="where the result goes")
+    parser.add_argument("--json", type=Path, default=RESULTS / "serve.json", help="result file")
     options = parser.parse_args()
     result = run(options.seconds, options.overload_seconds)
     harness.write(options.json, result)

@@ -1,4 +1,4 @@
-"""The tables of docs/explorer.md, from the results and from nothing else."""
+"""Generator of the tables in docs/explorer.md, from the results alone."""
 
 from __future__ import annotations
 

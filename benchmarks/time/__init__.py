@@ -1,4 +1,4 @@
-"""Slow modes of time series, beside deeptime's TICA, VAMP and VAMPNet on systems with known eigenvalues."""
+"""Slow modes of time series, compared with deeptime's TICA, VAMP and VAMPNet on systems with known eigenvalues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One package on one system and seed: held-out VAMP-2, eigenvalues beside the known ones, seconds of the CPU."""
+"""Measurement of one package on one system and seed: held-out VAMP-2, eigenvalues, CPU seconds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.time.systems import SYSTEMS
 LAG = 5
 TRAJECTORIES, FRAMES = 20, 2000
 TEST_SEED = 1000
-"""Added to the seed of the trajectories that are tested on."""
+"""Offset of the seed of the test trajectories."""
 
 
 def protocol() -> dict[str, object]:
-    """What has to be the same for results to be compared."""
+    """Return the settings that must be equal for results to be comparable."""
     return {
         "lag": LAG,
         "trajectories": TRAJECTORIES,

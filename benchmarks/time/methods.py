@@ -1,6 +1,6 @@
-"""Methods for slow modes: ours and deeptime's, each from trajectories to functions and eigenvalues.
+"""Methods for slow modes, ours and deeptime's: from trajectories to functions and eigenvalues.
 
-Linear methods see Gaussian features of the positions, the same for all; neural ones see the positions.
+All linear methods get the same Gaussian features of the positions; neural ones get the positions.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Floats = npt.NDArray[Any]
 Trajectories = Sequence[Floats]
 
 MODES = 3
-"""Functions that are judged, beside the constant."""
+"""Number of functions scored, without the constant."""
 OUTPUTS = 8
-"""Outputs of the neural methods."""
+"""Number of outputs of the neural methods."""
 CENTRES = 60
 STEPS, BATCH = 500, 2048
-"""Steps of a neural method, and pairs in each."""
+"""Steps of a neural method, and pairs per step."""
 RATES = (5e-4, 2e-3, 5e-3)
-"""Learning rates of VAMPNet, of which held-out trajectories choose; 5e-4 is its own. Ours has its default."""
+"""Learning rates of VAMPNet, chosen on held-out trajectories; 5e-4 is its default. Ours uses its own default."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Functions of the state now and of the state a lag later, and eigenvalues or singular values."""
+    """Functions of the state and of the state one lag later, and eigenvalues or singular values."""
 
     now: Callable[[Floats], Floats]
     later: Callable[[Floats], Floats]
@@ -38,7 +38,7 @@ class Fitted:
 
 
 def gaussian_features(system: System, train: Trajectories, seed: int) -> Callable[[Floats], Floats]:
-    """Gaussians around some of the training positions."""
+    """Return Gaussians around some of the training positions."""
     rows = np.concatenate(train)
     centres = rows[np.random.default_rng(seed).choice(len(rows), CENTRES, replace=False)]
     width = {1: 0.15, 2: 0.5}[system.dimension]
@@ -81,7 +81,7 @@ def _ours(model: Any) -> Fitted:
 
 
 def deeptime_linear(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitted:
-    """TICA or VAMP as deeptime has them."""
+    """TICA or VAMP of deeptime."""
     from deeptime.decomposition import TICA, VAMP
     from deeptime.util.data import TrajectoriesDataset
 
@@ -92,7 +92,7 @@ def deeptime_linear(train: Trajectories, lag: int, seed: int, reversible: bool) 
 
 
 def vampnet(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitted:
-    """VAMPNet with two hidden layers of 100 units, its rate chosen on a tenth of the trajectories, VAMP on top."""
+    """VAMPNet with two hidden layers of 100 units and VAMP on top; rate chosen on a tenth of the trajectories."""
     import torch
     from deeptime.decomposition.deep import VAMPNet
 
@@ -130,7 +130,7 @@ def vampnet(train: Trajectories, lag: int, seed: int, reversible: bool) -> Fitte
 
 
 class _Batches:
-    """Pairs in a new order each pass, batch by batch: what a DataLoader does sample by sample, and much more slowly."""
+    """Batches of pairs in a new order in each pass; much faster than a DataLoader, which works sample by sample."""
 
     def __init__(self, now: Floats, later: Floats, seed: int) -> None:
         self.now, self.later, self.rng = now, later, np.random.default_rng(seed)
@@ -166,7 +166,7 @@ def _pairs(functions: Trajectories, lag: int) -> tuple[Floats, Floats]:
 
 
 def vamp2(now: Floats, later: Floats) -> float:
-    """1 plus the squared canonical correlations, by orthonormal bases: none of the compared implementations."""
+    """Return 1 plus the squared canonical correlations, independently of the compared implementations."""
     q, r = (np.linalg.qr(side.astype(np.float64) - side.astype(np.float64).mean(0))[0] for side in (now, later))
     return float(1 + (np.linalg.svd(q.T @ r, compute_uv=False) ** 2).sum())
 
@@ -186,4 +186,4 @@ METHODS: dict[str, tuple[str, Callable[[Trajectories, int, int, bool], Fitted], 
     "deeptime VAMP": ("deeptime", deeptime_linear, False, True),
     "deeptime VAMPNet": ("deeptime", vampnet, True, False),
 }
-"""Package, function, whether reversible, and whether on Gaussian features."""
+"""Package, function, whether it is reversible, and whether it uses Gaussian features."""

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the study of time series."""
 
 from __future__ import annotations
 

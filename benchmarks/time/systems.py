@@ -1,9 +1,9 @@
-r"""Diffusions in a potential whose slow modes are known: the Prinz potential and a triple well.
+r"""Diffusions with known slow modes: the Prinz potential and a triple well.
 
     x_{s+1} = x_s - h grad V(x_s) + sigma sqrt(h) xi,        one frame every `substeps` steps
 
-Trajectories are simulated by this recursion, and the reference is that of the recursion itself, not of its limit
-h -> 0: eigenvalues of one step's transition matrix on a fine grid, to the power `substeps`.
+Trajectories are simulated by this recursion. The reference belongs to the recursion itself, not to its limit h -> 0:
+eigenvalues of the transition matrix of one step on a fine grid, to the power `substeps`.
 
 [1] Prinz, Wu, Sarich, Keller, Senne, Held, Chodera, Schuette, Noe: Markov models of molecular kinetics, 2011.
 [2] Schuette, Sarich: Metastability and Markov state models in molecular dynamics, 2013.
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class System:
-    """A diffusion: (n, dimension) positions, and how they move."""
+    """A diffusion of (n, dimension) positions in a potential."""
 
     name: str
     dimension: int
@@ -35,10 +35,10 @@ class System:
     low: tuple[float, ...]
     high: tuple[float, ...]
     cells: int
-    """Grid cells along each axis of the reference."""
+    """Number of grid cells along each axis of the reference."""
 
     def simulate(self, trajectories: int, frames: int, seed: int) -> Floats:
-        """Trajectories (count, frames, dimension) from positions drawn evenly, the first frames left out."""
+        """Return trajectories (count, frames, dimension) from uniform positions, without the first frames."""
         rng = np.random.default_rng(seed)
         burn_in = 200
         x = rng.uniform(self.low, self.high, (trajectories, self.dimension)) * 0.7
@@ -57,7 +57,7 @@ class System:
         return step ** (self.substeps * lag)
 
     def grid(self) -> Floats:
-        """Middles of the cells, (cells^dimension, dimension)."""
+        """Return the centres of the cells, (cells^dimension, dimension)."""
         axes = [
             a + (b - a) * (np.arange(self.cells) + 0.5) / self.cells for a, b in zip(self.low, self.high, strict=True)
         ]

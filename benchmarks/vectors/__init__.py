@@ -1,4 +1,4 @@
-"""Vectors people already have: short codes from pairs beside PCA, CCA, Matryoshka heads and quantisers."""
+"""Short codes of existing vectors, compared with PCA, CCA, Matryoshka heads and quantisers."""
 
 from pathlib import Path
 

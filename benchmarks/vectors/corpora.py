@@ -1,4 +1,4 @@
-"""Pairs of texts, and texts that people have judged, from files of other packages.
+"""Pairs of texts, and texts with human relevance judgements, from files of other packages.
 
 debian: short -> long description of a package, from the lists that apt downloads.
 french: English -> French short description of a package, from the same lists.
@@ -21,18 +21,18 @@ from typing import NamedTuple
 from benchmarks.common.errors import BenchmarkError
 
 SEED = 0
-"""Of the order of the pairs: the first n are a random sample."""
+"""Seed of the order of the pairs; the first n are a random sample."""
 
 
 class Pairs(NamedTuple):
-    """Text k of one side belongs to text k of the other."""
+    """Pairs of texts: text k of one side belongs to text k of the other."""
 
     left: list[str]
     right: list[str]
 
 
 class Judged(NamedTuple):
-    """Queries, documents, and the file that says which are relevant to which."""
+    """Queries, documents, and the file of relevance judgements."""
 
     query_ids: list[str]
     queries: list[str]
@@ -92,7 +92,7 @@ def judged(folder: Path) -> Judged:
 
 
 def distinct(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """Pairs neither of whose texts has come before, so that each text has one partner."""
+    """Return pairs of which neither text has occurred before, so that each text has one partner."""
     kept: list[tuple[str, str]] = []
     seen: tuple[set[str], set[str]] = set(), set()
     for left, right in pairs:
@@ -104,7 +104,7 @@ def distinct(pairs: Iterable[tuple[str, str]]) -> Pairs:
 
 
 def shuffled(pairs: Pairs) -> Pairs:
-    """The same pairs in a random order that is always the same."""
+    """Return the pairs in a fixed random order."""
     order = list(range(len(pairs.left)))
     random.Random(SEED).shuffle(order)
     return Pairs([pairs.left[k] for k in order], [pairs.right[k] for k in order])
@@ -114,7 +114,7 @@ def _descriptions(lists: Path, language: str) -> dict[str, tuple[str, str]]:
     """First line and text of each description, by the checksum that all its translations share."""
     files = sorted(lists.glob(f"*Translation-{language}*"))
     if not files:
-        raise BenchmarkError(f"{lists} holds no list of descriptions in the language {language!r}.")
+        raise BenchmarkError(f"{lists} contains no list of descriptions in the language {language!r}.")
     found: dict[str, tuple[str, str]] = {}
     for file in files:
         for stanza in _text(file).split("\n\n"):
@@ -138,7 +138,7 @@ def description(stanza: str, language: str) -> tuple[str, str, str] | None:
 
 
 def _text(file: Path) -> str:
-    """The contents of a list, which apt stores plain or compressed with lz4."""
+    """Return the contents of a list, which apt stores plain or compressed with lz4."""
     if file.suffix != ".lz4":
         return file.read_text(encoding="utf-8")
     if shutil.which("lz4") is None:

@@ -1,11 +1,11 @@
-"""Seconds and memory of the linear fit, of encoding, and of the neural head, beside the limit of the matrix product.
+"""Seconds and memory of the linear fit, encoding and the neural head, compared with the time of the matrix products.
 
     python -m benchmarks.vectors.cost --work FOLDER --json OUT.json
 
-Vectors are synthetic: what is measured does not depend on their values. They lie on disk and are memory-mapped. The
-limit is the time of the products that no solution can do without, C = x^T x, y^T y and x^T y over all rows, in blocks
-of the same size and in the same precision, measured right before and after. The load of the machine is noted: seconds
-of the clock on a busy machine are an upper bound, so CPU seconds are given too.
+Vectors are synthetic, since their values do not affect the measurements. They are on disk and memory-mapped. The limit
+is the time of the products that every solution needs, x^T x, y^T y and x^T y over all rows, in blocks of the same size
+and in the same precision, measured just before and after. The load of the machine is recorded: clock seconds on a busy
+machine are an upper bound, so CPU seconds are given too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ METHODS = ("linear", "encode", "neural")
 
 
 def write(file: Path, rows: int, features: int, dtype: str, seed: int) -> Path:
-    """Vectors whose first features matter more; two seeds share what matters."""
+    """Write vectors whose first features matter more; two seeds share these."""
     rng, common = np.random.default_rng((seed, 1)), np.random.default_rng(0)
     made = np.lib.format.open_memmap(file, "w+", dtype=dtype, shape=(rows, features))
     scale = (1 + np.arange(features)) ** -0.5
@@ -47,14 +47,14 @@ def write(file: Path, rows: int, features: int, dtype: str, seed: int) -> Path:
 
 
 def timed(work: Callable[[], object]) -> dict[str, float]:
-    """Seconds of the clock and of the processors."""
+    """Return clock seconds and CPU seconds."""
     began, cpu = time.perf_counter(), time.process_time()
     work()
     return {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
 
 
 def products(rows: int, features: int) -> dict[str, float]:
-    """The three products over so many rows, extrapolated from a few blocks."""
+    """Time the three products over all rows, extrapolated from a few blocks."""
     x, y = (torch.randn(BLOCK, features, dtype=torch.float64) for _ in range(2))
     blocks = 8
 
@@ -109,7 +109,7 @@ def encode(work: Path, rows: int) -> dict[str, Any]:
 
 
 def neural(work: Path, rows: int) -> dict[str, Any]:
-    """The neural head on as many pairs, every pair once."""
+    """Time the neural head on the same number of pairs, each seen once."""
     files = [write(work / f"{side}.npy", rows, FEATURES, "float32", seed) for seed, side in enumerate("xy")]
     options: dict[str, Any] = {"solver": "neural", "progress": False, "device": "cpu", "batch_size": 1_024}
     steps = rows // 1_024
@@ -140,8 +140,8 @@ def main(words: list[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--work", type=Path, required=True, help="folder for vectors while they are needed")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--work", type=Path, required=True, help="folder for temporary vectors")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--rows", type=int, default=ROWS)
     made.add_argument("--many", type=int, default=0, help=f"rows of {WIDE} float16 numbers to read from disk as well")
     return made

@@ -1,4 +1,4 @@
-"""Stored results of the study, by what a table asks for."""
+"""Access to the stored results of the study, for tables and goals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Found:
         }
 
     def splits(self, name: str) -> list[Result]:
-        """The results of a job, one per split; a job that has no splits has one."""
+        """Return the results of a job, one per split; a job without splits has one."""
         names = [name, *(f"{name}-s{seed}" for seed in SEEDS)]
         return [self.results[each] for each in names if each in self.results]
 
@@ -36,7 +36,7 @@ class Found:
         return list(dict.fromkeys(row["method"] for result in self.splits(name) for row in result["rows"]))
 
     def values(self, name: str, method: str, length: int | str, metric: str = "ndcg@10") -> list[float]:
-        """A score at a length, one per split; empty where it was not measured."""
+        """Return a score at a length, one per split; empty if it was not measured."""
         rows = self.rows(name, method)
         return [row["scores"][str(length)][metric] for row in rows if str(length) in row.get("scores", {})]
 

@@ -1,4 +1,4 @@
-"""Goals of the study, and whether they are met: computed from the results."""
+"""Goals of the study of vectors, compared with the results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from benchmarks.vectors.sets import SEEDS
 
 OURS = ("linear", "neural")
 LEVEL = 0.005
-"""A difference to PCA that counts as none, where there are no labels."""
+"""Difference from PCA that counts as none, without labels."""
 GAIN, SHORT = 0.05, 32
-"""A gain over PCA that would matter, at this many features and fewer."""
+"""Gain over PCA that matters, and the maximum number of features at which it is required."""
 SETS = {"debian": "Debian", "wordnet": "WordNet", "cisi": "CISI", "dbpedia": "DBpedia"}
 MODELS = {"minilm": "MiniLM", "wordllama": "WordLlama"}
 
@@ -28,7 +28,7 @@ class Goal(NamedTuple):
 
     @property
     def line(self) -> str:
-        """As the page prints it."""
+        """Return the goal as a line of the page."""
         unknown = "open" if self.figures else NOT_RUN
         verdict = unknown if self.met is None else "yes" if self.met else "**missed**"
         return f"{self.words}: {verdict}{f' ({self.figures})' if self.figures else ''}."
@@ -68,7 +68,7 @@ class Compared(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Ours, and over how many splits if not all."""
+        """Return our score, and the number of splits if some are missing."""
         few = "" if self.splits == len(SEEDS) else f", {self.splits} of {len(SEEDS)} splits"
         return f"{self.ours:.3f}, {self.solver}{few}"
 
@@ -199,7 +199,7 @@ def _spaces(found: Found) -> Iterator[Goal]:
 
 
 def _by_the_clock(met: bool, by_cpu_seconds: bool) -> bool | None:
-    """Met by the clock; open if a busy machine missed it although one core's CPU seconds would do."""
+    """Tell whether a goal is met by the clock; None if only CPU seconds meet it, on a busy machine."""
     return True if met else None if by_cpu_seconds else False
 
 

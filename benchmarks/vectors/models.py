@@ -1,4 +1,4 @@
-r"""Two text models whose weights lie inside Python packages, run without their own libraries.
+r"""Two text models from Python packages, run without the packages' own libraries.
 
     MiniLM      a BERT of 6 layers, mean of the last hidden states, rows of norm 1         384 numbers
     WordLlama   the mean of the rows of a table of tokens, trained Matryoshka-fashion       256 numbers
@@ -31,7 +31,7 @@ BATCH_TOKENS = 8_192
 
 
 class TextModel(Protocol):
-    """Texts -> one row of numbers each."""
+    """A model that turns each text into one row of numbers."""
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token numbers of each text, cut at the model's limit."""
@@ -43,7 +43,7 @@ class TextModel(Protocol):
 
 
 class BertShape(NamedTuple):
-    """The numbers of config.json that the forward pass needs."""
+    """Sizes from config.json that the forward pass needs."""
 
     layers: int
     heads: int
@@ -101,7 +101,7 @@ class MiniLM:
 
 
 class WordLlama:
-    """The table of tokens of a WordLlama package; texts without a token it knows become the mean of the table."""
+    """The token table of a WordLlama package; texts without a known token become the mean of the table."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors.torch import load_file
@@ -119,7 +119,7 @@ class WordLlama:
 
 
 def embed(model: TextModel, texts: Sequence[str], say: Callable[[str], object] = lambda line: None) -> Floats:
-    """One row per text, the longest texts first so that batches hold texts of one length."""
+    """Return one row per text; long texts are encoded first, so that batches have texts of similar length."""
     if not len(texts):
         raise BenchmarkError("There are no texts to embed.")
     tokens = model.tokens(texts)

@@ -1,4 +1,4 @@
-"""Our codes as encoders of the study: the command's own defaults, nothing else."""
+"""Our codes as encoders of the study, with the defaults of `fit_vectors`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def fitted(pairs: Pairs, seed: int, **options: Any) -> Eigenmap:
 
 
 def encoder(model: Eigenmap) -> Encoder:
-    """Codes of a model; one with two spaces has a side for each."""
+    """Return the encoder of a model, which may have two spaces."""
     right = model if model.right is None else model.right
 
     def encode(rows: Floats, side: str, length: int) -> Floats:
         one = model if side == "left" else right
-        # A code has no more features than the vectors have rank, which may be a few less than they have numbers.
+        # A code has at most as many features as the rank of the vectors, which may be slightly below their length.
         return np.asarray(one.encode(rows, dim=min(length, one.n_components)), np.float32)
 
     return encode
 
 
 def facts(model: Eigenmap) -> dict[str, Any]:
-    """What the fit chose, and what it expected by held-out pairs."""
+    """Return the choices of the fit, and its scores on held-out pairs."""
     about = model.training["vectors"]
     return {
         "winner": about["winner"],

@@ -2,8 +2,8 @@
 
     python -m benchmarks.vectors.paired --data DATA --json OUT.json --set debian --model minilm --seed 0
 
-Methods are fitted to the pairs outside the test; what has settings chooses them on some of these. Each of 4,000 test
-queries then looks for its own partner among the 4,000 partners, once. Rows that are in the file already are kept.
+Methods are fitted to the pairs outside the test, and their settings are chosen on some of these. Each of 4,000 test
+queries then searches for its partner among the 4,000 partners, once. Rows already in the file are kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ METHODS: Mapping[str, Fit] = {
     "csr": _plain(trained.csr),
     "cca-sklearn": _plain(rivals.cca_sklearn),
 }
-"""In the order in which they are measured; the names of the rows."""
+"""Methods by the name of their row, in the order of measurement."""
 
 
 def measure(name: str, parts: Split, seed: int) -> dict[str, Any]:
@@ -82,10 +82,10 @@ def main(words: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", required=True)
     made.add_argument("--model", required=True)
-    made.add_argument("--seed", type=int, default=0, help="of the split, and of everything random")
+    made.add_argument("--seed", type=int, default=0, help="seed of the split and of everything random")
     made.add_argument("--pairs", type=int, help="pairs to fit to (default: all outside the test)")
     made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test")
     made.add_argument("--methods", help="names, separated by commas (default: all)")

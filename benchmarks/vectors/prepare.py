@@ -1,8 +1,7 @@
-"""Vectors of the study's texts, once, into a folder: `python -m benchmarks.vectors.prepare --help`.
+"""Preparation of the vectors of the study's texts: `python -m benchmarks.vectors.prepare --help`.
 
-Every set becomes a folder with one .npy file per side and model (rows in a random order that is always the same), and
-`about.json` says what it was made from. Parts are kept in `parts/` until a set is complete, so that a run that was
-interrupted goes on where it stopped.
+Every set becomes a folder with one .npy file per side and model (rows in a fixed random order), and `about.json` with
+its origin. Parts are kept in `parts/` until a set is complete, so that an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from benchmarks.vectors import corpora
 from benchmarks.vectors.models import Floats, MiniLM, TextModel, WordLlama, embed
 
 PART = 2_000
-"""Texts that are embedded before they are saved."""
+"""Number of texts embedded between two saves."""
 COMPARED = 64
-"""Texts whose bfloat16 vectors are compared with float32 ones."""
+"""Number of texts whose bfloat16 vectors are compared with float32 ones."""
 
 
 class Side(NamedTuple):
@@ -71,7 +70,7 @@ def prepare(given: argparse.Namespace, models: dict[str, TextModel]) -> None:
 
 
 def sides(name: str, source: Path, count: int | None, folder: Path) -> Iterator[Side]:
-    """The texts of a set; judged sets also leave their ids and judgements in the folder."""
+    """Yield the texts of a set; judged sets also write their ids and judgements to the folder."""
     if name in PAIRED:
         pairs = PAIRED[name](source)
         yield Side("left", pairs.left[:count])
@@ -93,7 +92,7 @@ PAIRED: dict[str, Callable[[Path], corpora.Pairs]] = {
 
 
 def in_parts(model: TextModel, texts: Sequence[str], parts: Path, say: Callable[[str], object]) -> Floats:
-    """Rows of all texts, saved part by part; parts that are there already are read."""
+    """Return the rows of all texts, saved part by part; existing parts are read."""
     parts.mkdir(parents=True, exist_ok=True)
     rows = []
     for start in range(0, len(texts), PART):

@@ -1,7 +1,7 @@
 r"""Rivals in closed form: prefix, principal components, random projections, canonical correlations.
 
-Each takes pairs to fit to and returns an encoder. Principal components are those of both sides together, as one model
-makes vectors of both. Canonical correlations have a map for each side.
+Each takes training pairs and returns an encoder. Principal components are those of both sides together, since one model
+makes the vectors of both. Canonical correlations have a map for each side.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pca_whitened(pairs: Pairs, seed: int) -> Encoder:
 
 
 def pca_documents(pairs: Pairs, seed: int) -> Encoder:
-    """Principal components of the documents alone: no direction is spent on how queries and documents differ."""
+    """Principal components of the documents alone, without directions in which queries and documents differ."""
     return pca(Pairs(pairs.right, pairs.right), seed)
 
 
@@ -87,7 +87,7 @@ def cca_sklearn(pairs: Pairs, seed: int) -> Encoder:
 
 
 def _principal(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
-    """Mean, directions by falling variance, and their standard deviations."""
+    """Return the mean, the directions by descending variance, and their standard deviations."""
     count = 2 * pairs.count
     mean = (pairs.left.sum(0, dtype=np.float64) + pairs.right.sum(0, dtype=np.float64)) / count
     C = sum(np.asarray(side, np.float64).T @ np.asarray(side, np.float64) for side in pairs) / count

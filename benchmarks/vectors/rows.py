@@ -1,4 +1,4 @@
-"""Results that are lists of rows: what is there already is kept, and each new row is written at once."""
+"""Results that are lists of rows: existing rows are kept, and each new row is written at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measured(
 
 
 def _short(row: Row) -> str:
-    """The figures of a row that are worth watching."""
+    """Return the main figures of a row."""
     scores = row.get("scores", {})
     cells = [f"{name} {value['ndcg@10']:.3f}" for name, value in scores.items() if "ndcg@10" in value]
     return ", ".join(cells) or ", ".join(f"{k} {v:.4g}" for k, v in row.items() if isinstance(v, float))

@@ -1,4 +1,4 @@
-r"""Scores of a search in which each query has one right answer.
+r"""Scores of a search in which each query has one correct answer.
 
 With r the rank of the answer by the cosine of the codes (documents that tie with it come first),
 
@@ -20,7 +20,7 @@ from benchmarks.vectors.sets import Floats, Pairs
 
 Side = str
 Encoder = Callable[[Floats, Side, int], Floats]
-"""Rows of a side, "left" or "right", and a length -> codes."""
+"""Function from rows, a side ("left" or "right") and a length to codes."""
 Scores = dict[str, float]
 BLOCK = 1_000
 
@@ -37,7 +37,7 @@ def ranks(queries: Floats, documents: Floats) -> npt.NDArray[np.int64]:
 
 
 def of_ranks(rank: npt.NDArray[np.int64]) -> Scores:
-    """All scores of the ranks of the right answers.
+    """Return all scores, given the ranks of the correct answers.
 
     >>> of_ranks(np.array([1, 3, 11]))["ndcg@10"]
     0.5
@@ -59,5 +59,5 @@ def by_length(encode: Encoder, test: Pairs, lengths: Sequence[int]) -> dict[str,
 
 
 def ndcg(encode: Encoder, pairs: Pairs, lengths: Sequence[int]) -> float:
-    """nDCG@10 averaged over lengths: what settings are chosen by, on held-out pairs."""
+    """Return nDCG@10 averaged over lengths, by which settings are chosen on held-out pairs."""
     return float(np.mean([scores["ndcg@10"] for scores in by_length(encode, pairs, lengths).values()]))

@@ -1,4 +1,4 @@
-"""Prepared vectors, and how they are split."""
+"""Prepared vectors and their splits."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from benchmarks.common.errors import BenchmarkError
 Floats = npt.NDArray[np.float32]
 
 TEST = 4_000
-"""Pairs of a split that nothing is fitted to or chosen on: queries, and as many documents."""
+"""Number of test pairs of a split, with as many queries as documents; nothing is fitted or chosen on them."""
 SEEDS = (0, 1, 2)
 LENGTHS = (8, 16, 32, 64, 128, 256, 384)
 
 
 class Pairs(NamedTuple):
-    """Row k of one side belongs to row k of the other."""
+    """Pairs of vectors: row k of one side belongs to row k of the other."""
 
     left: Floats
     right: Floats
 
     @property
     def count(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return len(self.left)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Pairs:
-        """These pairs."""
+        """Return the pairs in these rows."""
         return Pairs(self.left[rows], self.right[rows])
 
 
@@ -45,7 +45,7 @@ def load(data: Path, name: str, side: str, model: str) -> Floats:
     """The vectors of one side of a set by a model."""
     file = data / name / f"{side}.{model}.npy"
     if not file.is_file():
-        raise BenchmarkError(f"There is no {file}: see benchmarks/vectors/README.md for how to prepare it.")
+        raise BenchmarkError(f"{file} does not exist: benchmarks/vectors/README.md says how to prepare it.")
     rows: Floats = np.load(file)
     return rows
 
@@ -59,7 +59,7 @@ def load_pairs(data: Path, name: str, left: str, right: str | None = None) -> Pa
 
 
 def split(pairs: Pairs, seed: int, fit: int | None = None, test: int = TEST) -> Split:
-    """Some pairs at random for the test, the others (or `fit` of them) to fit to."""
+    """Split pairs at random into test pairs and training pairs (all others, or `fit` of them)."""
     if pairs.count < 2 * test:
         raise BenchmarkError(f"{pairs.count:,} pairs are too few for a test on {test:,}.")
     order = np.random.default_rng((seed, 19)).permutation(pairs.count)
@@ -68,12 +68,12 @@ def split(pairs: Pairs, seed: int, fit: int | None = None, test: int = TEST) -> 
 
 
 def held_out(pairs: Pairs, seed: int, share: float = 0.1, most: int = 2_000) -> Split:
-    """A tenth of the pairs to choose on, as `eigenmap.fit_vectors` holds some out."""
+    """Hold out a tenth of the pairs for choices, as `eigenmap.fit_vectors` does."""
     order = np.random.default_rng((seed, 7)).permutation(pairs.count)
     count = min(most, round(share * pairs.count))
     return Split(pairs.take(order[count:]), pairs.take(order[:count]))
 
 
 def lengths_of(n_features: int) -> list[int]:
-    """The lengths that are measured of vectors of so many numbers."""
+    """Return the lengths at which vectors of `n_features` numbers are measured."""
     return [length for length in LENGTHS if length < n_features] + [n_features]

@@ -1,12 +1,12 @@
-r"""Two spaces whose singular functions are known, and agreement with cca-zoo.
+r"""Two spaces with known singular functions, and agreement with cca-zoo.
 
     python -m benchmarks.vectors.spaces --json OUT.json --seed 0
 
 *Circle*: x is uniform on a circle and y = x + sigma n. The singular functions of p(x, y) / (p(x) p(y)) are cos k x and
-sin k x on both sides, with values exp(-k^2 sigma^2 / 2). Neither side shows the angle: each is seen through random
-units tanh(a cos + b sin + c), different ones on each side. Alignment is the mean squared canonical correlation between
-the learned functions of a frequency and the two true ones, on new points. The linear maps are exact up to what the
-units can express. The neural heads are trained and kept by how well they find partners, which is another aim.
+sin k x on both sides, with values exp(-k^2 sigma^2 / 2). The angle is not given: each side consists of its own random
+units tanh(a cos + b sin + c). Alignment is the mean squared canonical correlation between the learned functions of a
+frequency and the two true ones, on new points. The linear maps are exact up to what the units can express. The neural
+heads are trained and kept for finding partners, which is a different aim.
 
 *Gaussian*: pairs with chosen canonical correlations behind random matrices. Linear maps find them exactly, up to the
 number of pairs; ours is compared with cca-zoo's `CCA` and scikit-learn's on the same pairs.
@@ -42,7 +42,7 @@ def angles(rng: np.random.Generator, count: int) -> tuple[Doubles, Doubles]:
 
 
 def seen(angle: Doubles, weights: Doubles) -> Floats:
-    """The units through which a side is seen."""
+    """Return the units of a side."""
     return np.tanh(np.stack([np.cos(angle), np.sin(angle), np.ones_like(angle)], 1) @ weights).astype(np.float32)
 
 
@@ -106,7 +106,7 @@ def cca_zoo_correlations(pairs: Pairs) -> Doubles:
 
 
 def sklearn_correlations(pairs: Pairs) -> list[float]:
-    """The same of scikit-learn's."""
+    """Return the correlations of scikit-learn's `CCA`."""
     from sklearn.cross_decomposition import CCA
 
     left, right = CCA(n_components=len(RHO)).fit(*pairs).transform(*pairs)
@@ -126,7 +126,7 @@ def _shared(codes: Doubles, angle: Doubles, k: int) -> float:
 
 def main(words: list[str] | None = None) -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--seed", type=int, default=0)
     given = made.parse_args(words)
 

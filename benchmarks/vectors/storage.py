@@ -2,9 +2,9 @@
 
     python -m benchmarks.vectors.storage --data DATA --json OUT.json --seed 0
 
-Documents of the fitted part and of the test lie in one index; test queries, not quantised, look for their partner in
-it. Quantisers learn from the fitted part only, and what has settings (number of features and bits of RaBitQ and
-turboquant-pro) chooses them there, on held-out pairs. recall@10 is the share of the ten nearest documents by the full
+Documents of the training part and of the test are in one index; test queries, not quantised, search it for their
+partner. Quantisers are trained only on the training part, and their settings (number of features and bits of RaBitQ and
+turboquant-pro) are chosen there, on held-out pairs. recall@10 is the share of the ten nearest documents by the full
 float vectors of the same kind. "ours" quantises codes learned from pairs; "opq on our codes" gives the best rival the
 same codes, and "ours without pairs" quantises codes of documents alone.
 """
@@ -32,14 +32,14 @@ BITS = (1, 2, 3, 4)
 
 
 class Task(NamedTuple):
-    """Unit vectors of queries and documents; query k belongs to document k, further documents only distract."""
+    """Unit vectors of queries and documents; query k belongs to document k, and further documents are distractors."""
 
     train: Floats
     queries: Floats
     documents: Floats
 
     def scores(self, stored: Floats, queries: Floats | None = None) -> Scores:
-        """Scores of what an index holds of the documents, compared with the queries by inner product."""
+        """Return the scores of stored documents, compared with the queries by inner product."""
         asked = self.queries if queries is None else queries
         rank, share = [], []
         for start in range(0, len(asked), 500):
@@ -54,7 +54,7 @@ class Task(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What an index holds, decoded, and the queries to compare it with."""
+    """Decoded content of an index, and the queries to compare it with."""
 
     documents: Floats
     queries: Floats
@@ -130,7 +130,7 @@ def _components(task: Task, features: int) -> Task:
 
 
 def _divisible(task: Task, n_bytes: int) -> int:
-    """As many numbers as parts of equal length need."""
+    """Return the number of features that divides into equal parts."""
     n: int = task.train.shape[1]
     return -(-n // n_bytes) * n_bytes
 
@@ -140,7 +140,7 @@ def _padded(rows: Floats, n: int) -> Floats:
 
 
 def settings(name: str, n_bytes: int, most: int) -> Iterator[tuple[int, int]]:
-    """Features and bits of each that fill the bytes, with what is stored beside them."""
+    """Yield numbers of features and bits that fill the bytes, including norms and factors."""
     beside = {"rabitq": (8, 20), "turboquant": (4, 4)}[name]  # bytes of norms and factors: one bit, several bits
     for bits in BITS if name == "rabitq" else BITS[1:]:
         free = n_bytes - beside[bits > 1]
@@ -150,7 +150,7 @@ def settings(name: str, n_bytes: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def chosen(name: str, task: Task, held_out: Task, n_bytes: int) -> tuple[Stored, dict[str, Any]]:
-    """The setting that finds most on held-out pairs."""
+    """Return the setting with the best score on held-out pairs."""
     fit = {"rabitq": rabitq, "turboquant": turboquant}[name]
     tried = []
     for features, bits in settings(name, n_bytes, task.train.shape[1]):
@@ -162,7 +162,7 @@ def chosen(name: str, task: Task, held_out: Task, n_bytes: int) -> tuple[Stored,
 
 
 def tasks(parts: Split, seed: int, name: str) -> tuple[Task, Task, float]:
-    """Test and held-out pairs as vectors, or as our codes; and the seconds that the codes took."""
+    """Return test and held-out pairs as vectors or as our codes, and the seconds to compute the codes."""
     began = time.perf_counter()
     inner = sets.held_out(parts.fit, seed)
     encode = _encoder(parts, seed, name)
@@ -195,7 +195,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "ours without pairs": ("unlabelled", "ours"),
     "opq on our codes": ("codes", "opq"),
 }
-"""Name of a row: what is quantised, and how."""
+"""Vectors and quantiser of each row, by name."""
 PLAIN: dict[str, Quantiser] = {"exact": exact, "ours": bit_allocation, "pq": product, "opq": optimised_product}
 
 
@@ -237,7 +237,7 @@ def main(words: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", default="debian")
     made.add_argument("--model", default="minilm")
     made.add_argument("--seed", type=int, default=0)

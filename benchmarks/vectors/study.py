@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the study of vectors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def jobs(place: Place) -> Iterator[Job]:
     def job(
         name: str, module: str, words: Sequence[str], rows: Sequence[str], seconds: float, needs: Sequence[str] = ()
     ) -> Job:
-        """One file of rows, done when it has all of them; `seconds` are for each."""
+        """Return a job that writes one file of rows, done when it has all of them; `seconds` are per row."""
         there = {row["method"] for row in stored.rows(name)}
         left = [row for row in rows if row not in there]
         where = ("--data", "{data}") if needs else ()

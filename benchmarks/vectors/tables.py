@@ -1,4 +1,4 @@
-"""docs/vector-benchmarks.md, from the results and from nothing else."""
+"""Generator of docs/vector-benchmarks.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ OPENING = """# Vectors you already have: quality and cost
 Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit.
 `python -m benchmarks vectors missing` lists the runs that are missing.
 
-MiniLM is all-MiniLM-L6-v2 (384 numbers), WordLlama a table of token vectors trained Matryoshka-fashion (256). Debian:
-short description of a package -> its long one. WordNet: words of a synset -> its definition. CISI and DBpedia: queries
-and documents with human judgements.
+MiniLM is all-MiniLM-L6-v2 (384 numbers), WordLlama a table of token vectors trained with a Matryoshka loss (256).
+Debian: short description of a package -> its long one. WordNet: words of a synset -> its definition. CISI and DBpedia:
+queries and documents with human judgements.
 
-Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others; whatever has settings chooses
-them on some of these. Each test query then looks for its own partner among the 4,000 partners, by the cosine of codes
-of one length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard
-deviation over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
+Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
+settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
+length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
+over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
 
 
 def page(results: Path) -> str:
@@ -57,18 +57,18 @@ def page(results: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-SEEN = """## What was looked at
+SEEN = """## Decisions made after seeing test results
 
 Settings of a fit are chosen on held-out pairs. Some decisions about the library and the study are not that clean:
 
-- Without labels: that PCA is of all rows and centred, and that a map needs a gain of 0.1, was decided after seeing the
-  test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test the rule.
+- Without labels: the rule that PCA is centred and uses all rows, and that a map needs a gain of 0.1, was set after
+  seeing the test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test it.
 - The dropout of the neural head was chosen on held-out pairs of a split of the first 12,000 Debian pairs. Some of these
-  pairs are in the test of the splits above. WordNet and French were not looked at for it.
+  pairs are in the test of the splits above. WordNet and French were not used for it.
 - A new model on old vectors: the kinds of pairs were chosen on held-out pairs of split 0, after a first design missed
   the goal on its test.
-- Known singular functions: the first run used a ridge chosen by retrieval, and too few new points to tell a percent. It
-  missed the goal, and its rows were replaced."""
+- Known singular functions: the first run used a ridge chosen by retrieval, and too few new points to resolve a percent.
+  It missed the goal, and its rows were replaced."""
 
 
 def verdicts(found: Found) -> Iterator[str]:
@@ -81,7 +81,7 @@ def verdicts(found: Found) -> Iterator[str]:
 
 
 def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
-    """A table of nDCG@10 by length, and what made it."""
+    """Yield a table of nDCG@10 by length, and its provenance."""
     lengths = found.lengths(job)
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
@@ -120,22 +120,22 @@ def _others(found: Found, job: str) -> str:
 
 
 def _seconds(found: Found, job: str) -> str:
-    """How long fits took."""
+    """Return a sentence on the duration of fits."""
     times = {
         method: mean(row["seconds"] for row in found.rows(job, method))
         for method in found.methods(job)
         if found.rows(job, method)
     }
     slow = [f"{NAMES[method].strip('*')} {seconds:.0f}" for method, seconds in times.items() if seconds >= 1]
-    return f"Seconds of a fit, on a machine that others were using: {', '.join(slow)}."
+    return f"Seconds per fit, on a machine shared with other work: {', '.join(slow)}."
 
 
 def unlabelled(found: Found) -> Iterator[str]:
     yield "## Without labels"
     yield (
         "Everything is fitted to documents alone. *Neighbours*: rows among each other's ten nearest belong together. "
-        "*Second model*: the other model sees the same documents. PCA, whitened PCA and prefix are candidates of ours; "
-        "held-out rows choose."
+        "*Second model*: the other model sees the same documents. PCA, whitened PCA and prefix are also candidates for "
+        "our code, which is chosen on held-out rows."
     )
     for job in found.jobs("unlabelled-"):
         protocol = found.splits(job)[0]["protocol"]
@@ -146,7 +146,7 @@ def unlabelled(found: Found) -> Iterator[str]:
 
 
 def _plain_word(found: Found) -> Iterator[str]:
-    """Whether anything found more than PCA without labels."""
+    """State whether anything was better than PCA without labels."""
     gains = [
         (gap, method, job, length)
         for method in ("neighbours", "second")
@@ -160,9 +160,9 @@ def _plain_word(found: Found) -> Iterator[str]:
     if gap < GAIN:
         where = "" if gap < 0.0005 else f", by {method} on {label(job)} at {length}"
         yield (
-            f"In plain words: without labels, nothing we found gains {GAIN:g} over PCA at {SHORT} features or fewer on "
-            f"any of these sets; the largest gain is {gap:+.3f}{where}. Maps fitted to neighbours, or to the agreement "
-            "of two models, find more neighbours of that kind and no more of what is looked for, so PCA is kept."
+            f"Without labels, no method gains {GAIN:g} over PCA at {SHORT} features or fewer on any of these sets; the "
+            f"largest gain is {gap:+.3f}{where}. Maps fitted to neighbours, or to the agreement of two models, find "
+            "more neighbours of that kind, but not more of what is searched for, so PCA is kept."
         )
 
 
@@ -174,11 +174,11 @@ def storage(found: Found) -> Iterator[str]:
         return
     protocol = results[0]["protocol"]
     yield (
-        f"{protocol['test']:,} queries look for their partner among {protocol['documents']:,} documents of Debian "
+        f"{protocol['test']:,} queries search for their partner among {protocol['documents']:,} documents of Debian "
         "(MiniLM); queries are not quantised. Recall: the ten nearest by full vectors of the same kind (codes from "
         "pairs for ours). RaBitQ and turboquant-pro choose features and bits on held-out pairs. CPU seconds: training "
-        "of the quantiser and encoding of the documents; our codes from pairs come on top, see above. The rivals "
-        "quantise the vectors and know no pairs; OPQ on our codes tells what the quantiser alone is worth."
+        "of the quantiser and encoding of the documents; the time for our codes from pairs is additional, see above. "
+        "The rivals quantise the vectors and use no pairs; OPQ on our codes shows the effect of the quantiser alone."
     )
     names = {
         "ours": "**ours**, codes from pairs",
@@ -215,9 +215,9 @@ def storage(found: Found) -> Iterator[str]:
 def upgrade(found: Found) -> Iterator[str]:
     yield "## A new model on old vectors"
     yield (
-        "MiniLM queries on WordLlama documents (Debian). Both models have seen the short and the long description of "
-        "5,000 packages; pairs are a text by the new with a text of the same package by the old model, the same for "
-        "every row. *Into stored codes*: codes of the documents stay as they were stored."
+        "MiniLM queries on WordLlama documents (Debian). Both models have embedded the short and the long description "
+        "of 5,000 packages. A pair is a text by the new model and a text of the same package by the old one; pairs are "
+        "the same for every row. *Into stored codes*: stored codes of the documents stay unchanged."
     )
     if found.splits("upgrade"):
         from benchmarks.vectors.upgrade import METHODS

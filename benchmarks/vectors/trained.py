@@ -1,12 +1,11 @@
 r"""Trained rivals: a Matryoshka head and a sparse autoencoder, on the same pairs, batches and steps as our neural head.
 
 *Matryoshka head* [1]: z = W x, trained by InfoNCE between partners, summed over prefixes of z, as MatryoshkaLoss around
-MultipleNegativesRankingLoss does. W begins at the principal components, which is where a head of short codes finds most
-at the start.
+MultipleNegativesRankingLoss does. W starts at the principal components, the best start for short codes.
 
 *CSR* [2]: z = TopK(relu(E (x - b))), x^ = D z + b, trained to reconstruct x with k and with 4 k entries, and by InfoNCE
 between the sparse codes of partners. A code of d float32 features has as many bytes as d entries of a sparse one, each
-a 16-bit number and a 16-bit place. One autoencoder serves all k: each step draws one.
+a 16-bit number and a 16-bit position. One autoencoder serves all k: each step draws one.
 
 Learning rates are chosen on held-out pairs by mean nDCG@10 over the lengths.
 
@@ -29,20 +28,20 @@ from benchmarks.vectors.sets import Floats, Pairs, held_out, lengths_of
 from eigenmap.objectives import build
 
 STEPS, BATCH = 1_000, 512
-"""Those of `recipes.vectors.NEURAL`."""
+"""Steps and batch size of `recipes.vectors.NEURAL`."""
 RATES = (1e-3, 1e-2)
 WIDER = 4
-"""Entries of a sparse code for each number of a vector."""
+"""Length of a sparse code relative to that of the vector."""
 TEMPERATURE = 0.1
 
 
 def matryoshka(pairs: Pairs, seed: int) -> Encoder:
-    """The best of several rates on held-out pairs."""
+    """Fit a Matryoshka head at the best of several rates on held-out pairs."""
     return _chosen(pairs, seed, RATES, _matryoshka)
 
 
 def csr(pairs: Pairs, seed: int) -> Encoder:
-    """The same for the sparse autoencoder; its first rate is the one of its authors' code."""
+    """Fit a sparse autoencoder at the best of several rates; the first is that of its authors' code."""
     return _chosen(pairs, seed, (1e-3,), _csr)
 
 
@@ -82,12 +81,12 @@ class SparseAutoencoder(nn.Module):
             self.encoder.bias.zero_()
 
     def activations(self, x: Tensor) -> Tensor:
-        """Every entry before the largest are kept."""
+        """Return all entries, before the largest are selected."""
         found: Tensor = self.encoder(x - self.centre).relu()
         return found
 
     def decode(self, z: Tensor) -> Tensor:
-        """The vector that a code stands for."""
+        """Return the vector that a code represents."""
         found: Tensor = self.decoder(z) + self.centre
         return found
 

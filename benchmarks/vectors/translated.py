@@ -1,9 +1,9 @@
-"""English and French short descriptions, of one model that knows little French: two spaces beside deep CCA.
+"""English and French short descriptions by a model that knows little French: two spaces, compared with deep CCA.
 
     python -m benchmarks.vectors.translated --data DATA --json OUT.json --seed 0
 
-Each English description looks for its translation. Deep CCA is cca-zoo's `DCCA` with two networks of our head's size,
-trained with our batches and steps on the same pairs, then `CCA` on its outputs as cca-zoo advises; its number of
+Each English description searches for its translation. Deep CCA is cca-zoo's `DCCA` with two networks of our head's
+size, trained with our batches and steps on the same pairs, then `CCA` on its outputs as cca-zoo advises; its number of
 features and its rate are chosen on held-out pairs. `correlation` is the sum of the canonical correlations of the first
 32 features on the test pairs.
 """
@@ -31,7 +31,7 @@ CORRELATED = 32
 
 
 def deep_cca(pairs: Pairs, seed: int) -> Encoder:
-    """The best of some settings on held-out pairs."""
+    """Fit deep CCA with the best of some settings on held-out pairs."""
     parts = sets.held_out(pairs, seed)
     tried = []
     for components in COMPONENTS:
@@ -117,7 +117,7 @@ def main(words: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", default="french")
     made.add_argument("--model", default="minilm")
     made.add_argument("--seed", type=int, default=0)

@@ -1,9 +1,9 @@
-"""Codes without labels: documents alone, or documents as two models see them, beside PCA.
+"""Codes without labels, from documents by one or two models, compared with PCA.
 
     python -m benchmarks.vectors.unlabelled --data DATA --json OUT.json --set cisi --model minilm --seed 0
 
-Everything is fitted to documents. Queries then look for what people judged relevant to them (cisi, dbpedia), or for
-their own partner (sets of pairs: documents of the fitted part, queries and documents of the test).
+Everything is fitted to documents. Queries then search for the documents judged relevant (cisi, dbpedia), or for their
+own partner (in sets of pairs, with documents of the training part, and queries and documents of the test).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEIGHBOURS = 10
 
 
 def encoder_of(name: str, documents: Floats, other: Floats, seed: int) -> tuple[Encoder, dict[str, Any]]:
-    """A method fitted to documents; `other` is what a second model makes of them."""
+    """Fit a method to documents; `other` are the vectors of the same documents by a second model."""
     both = Pairs(documents, documents)
     if name in ("prefix", "pca", "pca-whitened"):
         fit = {"prefix": rivals.prefix, "pca": rivals.pca, "pca-whitened": rivals.pca_whitened}[name]
@@ -86,11 +86,11 @@ def main(words: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", required=True)
     made.add_argument("--model", required=True, choices=SECOND)
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test, where there are no judgements")
+    made.add_argument("--test", type=int, default=sets.TEST, help="number of test pairs, if there are no judgements")
     return made
 
 

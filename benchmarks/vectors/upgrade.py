@@ -1,4 +1,4 @@
-"""A new model's queries on an old model's documents, from some thousand pairs, with nothing embedded again.
+"""Queries by a new model on documents by an old one, from a few thousand pairs, without embedding documents again.
 
     python -m benchmarks.vectors.upgrade --data DATA --json OUT.json --seed 0
 
@@ -6,7 +6,7 @@ Documents were embedded by WordLlama; new queries come from MiniLM. Both models 
 description of 5,000 packages. A pair is a text by the new model with a text of the same package by the old one (four
 per package); each kind of text is centred by itself. Rows: the old model alone, ridge regression of old vectors on new
 ones, canonical correlations, our two maps (documents are mapped, not embedded again), the neural ones, and a map into
-codes that are stored already (`into`: nothing is touched). Settings are chosen on held-out pairs among those given.
+stored codes (`into`: documents stay unchanged). Settings are chosen on held-out pairs among those given.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ def _ridge(pairs: Pairs, penalty: float) -> Encoder:
 
 
 def texts_of_things(new: Pairs, old: Pairs) -> Pairs:
-    """Every text by the new model with every text of the same thing by the old one."""
+    """Pair every text by the new model with every text of the same item by the old one."""
     left = np.concatenate([rows for rows in new for _ in old])
     return Pairs(left, np.concatenate([rows for _ in new for rows in old]))
 
 
 def centred(pairs: Pairs, means: Pairs) -> Pairs:
-    """Short and long texts, each less the mean of its kind."""
+    """Subtract the mean of its kind from each text, short or long."""
     return Pairs(pairs.left - means.left, pairs.right - means.right)
 
 
 def encoder_of(name: str, new: Pairs, old: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
-    """A way to search long texts by the old model with short ones by the new one, from the same things by both."""
+    """Fit a method that searches long texts by the old model with short ones by the new, from items of both."""
     if name == "old":
         return rivals.prefix(old, seed), {}
     if name == "into":
@@ -82,7 +82,7 @@ def encoder_of(name: str, new: Pairs, old: Pairs, seed: int) -> tuple[Encoder, d
 
 
 def _into(new: Pairs, old: Pairs, seed: int) -> Encoder:
-    """A map into codes that the old model's vectors have got already."""
+    """Fit a map into the stored codes of the old model's vectors."""
     pairs = texts_of_things(new, old)
     with tempfile.TemporaryDirectory() as folder:
         before = fit_vectors(old.left, pairs=old.right, seed=seed, progress=False, out=Path(folder) / "old")
@@ -111,10 +111,10 @@ def main(words: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", default="debian")
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--pairs", type=int, default=PAIRS, help="things that both models have seen")
+    made.add_argument("--pairs", type=int, default=PAIRS, help="number of items embedded by both models")
     made.add_argument("--test", type=int, default=sets.TEST)
     return made
 

@@ -1,9 +1,9 @@
-"""Variants of the neural head, compared on held-out pairs alone: how its defaults were chosen.
+"""Variants of the neural head, compared on held-out pairs to choose its defaults.
 
     python -m benchmarks.vectors.variants --data DATA --json OUT.json
 
-Each variant is a short fit on the pairs of split 0 outside the test; the scores are those that `fit_vectors` itself
-finds on the pairs that it holds out. No test pair is looked at.
+Each variant is a short fit on the pairs of split 0 outside the test; scores are those that `fit_vectors` measures on
+its own held-out pairs. Test pairs are not used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def main(words: list[str] | None = None) -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
-    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--set", default="debian")
     made.add_argument("--model", default="minilm")
     made.add_argument("--test", type=int, default=sets.TEST)

@@ -1,4 +1,4 @@
-"""The parts of docs/benchmarks.md about other settings of the default, and about 200 epochs of the best one."""
+"""Sections of docs/benchmarks.md on other settings of the default, and on 200 epochs of the best one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LENGTHS = (4, 16, 64)
 
 
 def other_settings(results: Mapping[str, dict[str, Any]], finished: plan.Finished) -> Iterator[str]:
-    """One row a setting that was tried for the default."""
+    """Yield a table with one row per setting that was tried for the default."""
     yield "## CIFAR-10, other settings of the default"
     yield (
         "20 epochs, one seed, one change each. The setting with the best kNN accuracy on held-out images trains for "
@@ -48,7 +48,7 @@ PUBLISHED = {
     "Barlow Twins": (0.819, 153),
     "SimSiam": (0.764, 88),
 }
-"""What lightly's documentation gives for CIFAR-10, ResNet-18, 200 epochs, batch 512: kNN accuracy and minutes."""
+"""kNN accuracy and minutes in lightly's documentation for CIFAR-10, ResNet-18, 200 epochs, batch 512."""
 
 
 def accuracy(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:

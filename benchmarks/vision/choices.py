@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about the choices that alignment makes without labels."""
+"""Section of docs/benchmarks.md on the choices that alignment makes without labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.common.pages import NOT_RUN, made_by, table
 
 STUDIED = re.compile(r"(?P<source>\w+) ridge (?P<ridge>\S+) t (?P<t>\S+) captured \S+")
 Setting = tuple[str, str]
-"""Ridge and exponent t, as they are written."""
+"""Ridge and exponent t, as text."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Cost of measuring retrieval exactly, beside the product of queries and gallery that no exact ranking avoids.
+"""Cost of measuring retrieval exactly, compared with the product of queries and gallery that every exact ranking needs.
 
     python -m benchmarks.vision.evaluation_cost [--device cuda] [--galleries 50000 200000 800000] [--json FILE]
 
-Codes are random, with classes that they tell something of. They lie in the memory of the host, as codes of a large
-collection do, and `retrieval` sends them to the device block by block. "Sorted whole" is the usual few lines instead:
-all similarities at once, sorted, then scored; it has the same mAP. The limit is the product alone, with codes that are
-on the device already, in the same float32. Memory is what a GPU had allocated at most, codes on it included.
+Codes are random and carry some information on their classes. They are in host memory, like those of a large collection,
+and `retrieval` sends them to the device block by block. "Sorted whole" is the usual alternative of a few lines: all
+similarities at once, sorted, then scored; it has the same mAP. The limit is the product alone, with codes already on
+the device, in the same float32. Memory is the peak of the memory allocated on a GPU, including codes on it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def sorted_whole(data: Labelled, top: int, device: torch.device) -> float:
 
 
 def measure(shape: Shape, galleries: list[int], device: torch.device) -> Iterator[dict[str, Any]]:
-    """A row for each size of the gallery; all lengths, and the rival, only at the first."""
+    """Yield one row per size of the gallery; all lengths and the rival are measured only at the first."""
     queries, query_labels = codes(shape.queries, shape.features, seed=1)
     for count in galleries:
         gallery, labels = codes(count, shape.features, seed=2)
@@ -85,7 +85,7 @@ def measure(shape: Shape, galleries: list[int], device: torch.device) -> Iterato
 
 
 def timed(work: Callable[[], float], device: torch.device) -> dict[str, Any]:
-    """Seconds, mAP and (on a GPU) megabytes of one call, after one that is not counted."""
+    """Return seconds, mAP and (on a GPU) megabytes of one call, after an uncounted one."""
     found = work()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -95,7 +95,7 @@ def timed(work: Callable[[], float], device: torch.device) -> dict[str, Any]:
 
 
 def product_alone(queries: Tensor, gallery: Tensor, device: torch.device, block: int = 65_536) -> float:
-    """Seconds of all inner products, with codes that are on the device."""
+    """Return the seconds of all inner products, with codes on the device."""
     queries = queries.to(device)
     parts = [part.to(device) for part in gallery.split(block)]
     return seconds(lambda step: [(queries @ part.T)[0, 0] for part in parts], device, repeat=1, warmup=1)
@@ -126,7 +126,7 @@ HEAD = ["way, gallery", "seconds", "peak MB on the GPU", "mAP"]
 
 
 def section(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """The part of docs/benchmarks.md about it."""
+    """Yield the section of docs/benchmarks.md on measuring retrieval."""
     found = [result for name, result in results.items() if name.startswith("evaluation-cost")]
     yield "## Measuring retrieval"
     for result in found:

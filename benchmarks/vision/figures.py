@@ -20,7 +20,7 @@ from eigenmap.figures.scores import Scores, panels
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: which results, and which of the codes in them."""
+    """One curve: results, and one kind of code in them."""
 
     name: str
     method: str
@@ -43,7 +43,7 @@ def draw_figure(images: Path, metric: str = "map_over_found@1000") -> None:
 
 
 def cifar10_scores(epochs: int = 50) -> list[Scores]:
-    """The stored results of every seed, one series a line."""
+    """Return the stored results of every seed, one series per line."""
     found = []
     for line in CIFAR10:
         pattern = f"retrieval-cifar10-{line.method}-lr{line.rate:g}-e{epochs}-k2048-b512-s?.json"

@@ -1,11 +1,11 @@
-"""Compiled code against plain code on a GPU: views, networks, objectives, whole steps.
+"""Comparison of compiled and plain code on a GPU: views, networks, objectives, whole steps.
 
     python -m benchmarks.vision.gpu_check [--sizes 32 96] [--views cifar ...] [--precisions 32-true bf16-mixed] [--all]
     python -m benchmarks.vision.gpu_check --objectives
 
-Prints one line per case and ends with 1 if any is wrong. Tests run where there is no GPU; this is for where there is.
-Nearly all of its time is compiling, so by default it looks at what most runs use (32 pixels, bf16, the views with and
-without blur); `--all` looks at everything.
+Prints one line per case and ends with 1 if any is wrong. It complements the tests, which run without a GPU. Nearly all
+of its time is compiling, so by default it checks the settings of most runs (32 pixels, bf16, views with and without
+blur); `--all` checks everything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eigenmap.training.config import TrainingPrecision
 from eigenmap.training.loop import Learner
 
 Case = tuple[str, float, float]
-"""What is compared, how far it is off, and how far it may be."""
+"""Name of a comparison, its difference, and the allowed difference."""
 
 SIZES, VIEWS, PRECISIONS = (32, 96), tuple(POLICIES), get_args(TrainingPrecision)
 USUAL_SIZES, USUAL_VIEWS, USUAL_PRECISIONS = (32,), ("cifar", "barlow_twins"), ("bf16-mixed",)
@@ -72,7 +72,7 @@ def check_ahead(size: int, device: torch.device) -> Iterator[Case]:
 def check_steps(
     size: int, precisions: Sequence[TrainingPrecision], device: torch.device, steps: int = 30
 ) -> Iterator[Case]:
-    """The losses of a short training, compiled against plain: they drift apart slowly, never to nan."""
+    """Compare the losses of a short training, compiled and plain; they may drift apart slowly, but never to nan."""
     stem = "imagenet" if size > 64 else "small"
     losses = {}
     pixels, rows = photos(512, size), torch.arange(512)
@@ -103,7 +103,7 @@ def check_steps(
 
 
 def check_objectives(device: torch.device, names: Sequence[str] = tuple(OBJECTIVES), k: int = 2048) -> Iterator[Case]:
-    """The gradient of every objective as training computes it against the plain one, in shares of its largest entry."""
+    """Compare the gradient of every objective in training with the plain one, relative to its largest entry."""
     config = TrainingConfig(steps=1, compile=True)
     shared = torch.randn(512, 8, device=device) @ torch.randn(8, k, device=device)
     codes = [(shared + 0.3 * torch.randn_like(shared)).requires_grad_() for _ in range(2)]
@@ -117,7 +117,7 @@ def check_objectives(device: torch.device, names: Sequence[str] = tuple(OBJECTIV
 
 
 def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The largest difference; infinite where either is not a number."""
+    """Return the largest difference; infinite if either contains nan."""
     both = torch.stack([a, b]).double()
     return float((a - b).abs().max()) if bool(both.isfinite().all()) else float("inf")
 
@@ -148,7 +148,7 @@ def main() -> None:
     for name, apart, allowed in chain(check_objectives(device), () if given.objectives else cases(*chosen, device)):
         wrong += apart > allowed
         print(f"{'ok   ' if apart <= allowed else 'WRONG'} {name}: {apart:.2g} apart", flush=True)
-        # Every case starts afresh: one function compiled for all of them would meet torch's limit of recompilations.
+        # Reset before every case: one function compiled for all of them would exceed torch's limit of recompilations.
         torch._dynamo.reset()
     sys.exit(wrong > 0)
 

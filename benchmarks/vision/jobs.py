@@ -1,4 +1,4 @@
-"""The runs of the vision study: methods, their settings, and how a run is named.
+"""Runs of the vision study: methods, settings and names of runs.
 
 A job is one training; all code variants (own order, aligned, PCA, random features) are measured on it.
 """
@@ -16,28 +16,28 @@ from eigenmap.recipes import Recipe
 BATCH = 512
 
 Part = Literal["retrieval", "robustness", "accuracy"]
-"""What a job is for: codes at every length; only whether it trains; or the best classifier in 200 epochs."""
+"""Purpose of a job: codes at every length, only whether it trains, or the best classifier in 200 epochs."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """An objective and how it is optimised; `rates` are the grid of its optimiser, at batch 512, and those beyond it.
+    """An objective and its optimisation; `rates` are the optimiser's grid, at batch 512, and further rates.
 
-    SGD clips the norm of the gradient at 1: without it every spectral objective exploded at rate 0.12 and a short
-    warm-up (SCL: |psi| 19 -> 2,500 in 20 steps). LARS is as the paper has it, without clipping.
+    SGD clips the norm of the gradient at 1: without clipping, every spectral objective diverged at rate 0.12 with a
+    short warm-up (SCL: |psi| 19 -> 2,500 in 20 steps). LARS is used as in the paper, without clipping.
     """
 
     objective: str
     optimizer: Literal["sgd", "lars"] = "sgd"
     options: Mapping[str, Any] = field(default_factory=dict)
     views: str | None = None
-    """In place of those of the set."""
+    """Views instead of those of the set."""
     projector_lr_scale: float = 1.0
     words: str = "the default"
-    """What is different, for settings of the default."""
+    """Description of the difference, for settings of the default."""
 
     beyond: tuple[float, ...] = ()
-    """Rates above or below the grid, where its best is known to be at its edge."""
+    """Rates outside the grid, if the best one is known to be at its edge."""
     grid_scale: float = 1.0
     """Factor of the grid, for a loss of another size."""
 
@@ -73,8 +73,8 @@ METHODS: dict[str, Method] = {
     "matryoshka-scl": Method("matryoshka-scl"),
     "paper": Method("neuralef", "lars", PUBLISHED, beyond=(2.4, 4.8)),
     "paper-unordered": Method("neuralef-unordered", "lars", PUBLISHED, beyond=(0.075, 0.15, 2.4, 4.8)),
-    # lambda as projects on CIFAR-10 have it at 2,048 features; with that of the paper's baseline the loss stayed where
-    # the views have nothing in common, in a trial on a CPU that left no result file.
+    # lambda as usual on CIFAR-10 at 2,048 features; with that of the paper's baseline, the loss stayed at its value for
+    # views with nothing in common, in a trial on a CPU that left no result file.
     "barlow-twins": Method("barlow-twins", options={"lambda_": 0.0051}),
     "vicreg": Method("vicreg"),
     "simclr": Method("simclr"),
@@ -122,7 +122,7 @@ class Job:
         return SETS[self.data]
 
     def recipe(self) -> Recipe:
-        """The settings of the run: the same network, views and schedule for every method on a set."""
+        """Return the recipe of the run: the same network, views and schedule for every method on a set."""
         method = METHODS[self.method]
         like = recipes.get(self.set.recipe)
         return Recipe(

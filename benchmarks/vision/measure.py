@@ -1,7 +1,7 @@
 """Measurements of a trained network: retrieval by every kind of code at every length, kNN and linear accuracy.
 
-Codes are made from plain images. Whatever is fitted (PCA, alignment, probe) is fitted on training images, and whatever
-is chosen is chosen on held-out ones.
+Codes are made from plain images. PCA, alignment and probes are fitted on training images, and all choices are made on
+held-out ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Clock:
 
 
 class Trained:
-    """The problem of a job after training: its network, and what pairs say about it."""
+    """The problem of a job after training: its network, and its evidence from pairs."""
 
     def __init__(self, problem: Problem, n_components: int) -> None:
         assert isinstance(problem.relation, ImagePairs)
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def labels(self) -> tuple[Tensor, Tensor]:
-        """Of the queries and of the gallery."""
+        """Labels of the queries and of the gallery."""
         return self.test.labels[: self.queries], self.train.labels
 
 
@@ -97,7 +97,7 @@ def target(data: Path, name: str) -> Target:
 
 @dataclass(frozen=True)
 class Bases:
-    """Everything that makes codes of outputs, fitted on the training set."""
+    """Maps from outputs to codes, fitted on the training set."""
 
     principal: Mapping[tuple[CodeSource, bool], PCA]
     aligned: Mapping[CodeSource, Alignment]
@@ -131,7 +131,7 @@ def ordered_tables(bases: Bases, gallery: Outputs, query: Outputs, on: Target) -
 
 
 def random_tables(gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[ScoreRow]]:
-    """Retrieval by features in no order, ten draws, at all but the smallest number of results."""
+    """Retrieval by randomly ordered features, ten draws, at all but the smallest number of results."""
     return {
         f"{source} random features": random_features(
             query[source], gallery[source], *on.labels, lengths(gallery[source].shape[1]), on.top[1:]
@@ -150,9 +150,9 @@ def measure(
     study: bool = False,
     codes: Path | None = None,
 ) -> dict[str, Any]:
-    """Everything about a network on the set it was trained on, whose images `held` were not.
+    """Measure a network on its training set, of which the images `held` were held out.
 
-    On `transfer` retrieval is measured too, without fine-tuning: PCA and alignment stay those of the first set.
+    Retrieval is also measured on `transfer`, without fine-tuning: PCA and alignment stay those of the first set.
     `study` adds the codes of fixed ridges and exponents. `codes` is a file to which the chosen codes are written.
     """
     clock = Clock()
@@ -223,7 +223,7 @@ def measure_accuracy(trained: Trained, on: Target, held: Tensor) -> dict[str, fl
 def accuracy(
     features: Tensor, y: Tensor, tested: Tensor, y_test: Tensor, held: Tensor, probes: tuple[Probe, ...] = ("ridge",)
 ) -> dict[str, float]:
-    """Measure kNN accuracy of held-out images (for choosing) and of test images, and what linear probes read."""
+    """Measure kNN accuracy of held-out images (for choosing) and of test images, and linear probes."""
     is_held = torch.zeros(len(y), dtype=torch.bool)
     is_held[held] = True
     on_device = is_held.to(features.device)
@@ -255,7 +255,7 @@ def described(alignment: Alignment) -> dict[str, Any]:
 def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
     """Agreement of two views about their neighbours, by exponent and by number of neighbours.
 
-    What the choice of t rests on; to be set beside the retrieval of `fixed_settings`.
+    The choice of t is based on it; compare with the retrieval of `fixed_settings`.
     """
     found: dict[str, dict[str, float]] = {}
     for source, alignment in bases.aligned.items():
@@ -273,9 +273,9 @@ def agreements(trained: Trained, bases: Bases) -> dict[str, dict[str, float]]:
 
 @torch.no_grad()
 def fixed_settings(trained: Trained, gallery: Outputs, query: Outputs, on: Target) -> dict[str, list[float]]:
-    """Score codes under fixed ridges and exponents, to set beside those that held-out pairs choose.
+    """Score codes with fixed ridges and exponents, for comparison with those chosen on held-out pairs.
 
-    60 codes at every length: most of the time of a measurement, so only where it is asked for.
+    There are 60 codes at every length, which take most of the time of a measurement, so this is optional.
     """
     top, found = on.top[1], {}
     for source in SOURCES:

@@ -1,4 +1,4 @@
-"""The plan of the vision study: its stages, highest value first, and the seconds that runs take.
+"""Plan of the vision study: its stages, most valuable first, and the estimated seconds of runs.
 
 Stages, in the order in which they are worth running:
 
@@ -57,15 +57,15 @@ BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
 LARGE = 2048
 SEARCHED_AT_LARGE = ROBUST
 SHARES = (1.0, 0.5, 0.25, 0.125)
-"""Of the rate that a large batch asks for, what is tried: all, as its root, as if it were small, and less."""
+"""Shares of the proportional rate tried at a large batch: all of it, its root, that of a small batch, and less."""
 
 IMAGES_PER_SECOND = float(os.environ.get("EIGENMAP_IMAGES_PER_SECOND", 50_000))
-"""Of the whole card at 32 pixels, all processes together: measured on one H200, four side by side, compiled."""
+"""Images per second of the whole GPU at 32 pixels, all processes together: one H200, four side by side, compiled."""
 SIDE_BY_SIDE = 4
 VIEWS_SHARE = 0.25
-"""Of a step at 32 pixels that is spent on the views (`speed-resnet18-32.json`)."""
+"""Share of a step at 32 pixels spent on views (`speed-resnet18-32.json`)."""
 START, MEASURING, ACCURACY_ONLY = 15.0, 30.0, 5.0
-"""Seconds of a job that are not training, with four side by side: starting; measuring all codes; kNN and linear."""
+"""Seconds of a job besides training, with four side by side: start; measurement of all codes; kNN and linear."""
 
 
 def training_seconds(job: Job) -> float:
@@ -74,7 +74,7 @@ def training_seconds(job: Job) -> float:
     pixels = ((like.image_size or 32) / 32) ** 2
     stem = {"imagenet": 1 / 16, "medium": 1 / 4}.get(like.stem, 1.0)  # by the square of its stride
     by_size = pixels * (VIEWS_SHARE + (1 - VIEWS_SHARE) * stem)
-    # A guess until measured: at k = 8,192 projector and objective cost about as much again as the rest.
+    # An estimate: at k = 8,192, projector and objective cost about as much as everything else.
     by_width = (1 + (job.n_components / 8192) ** 2) / (1 + (2048 / 8192) ** 2)
     return job.epochs * 0.9 * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
 
@@ -104,7 +104,7 @@ class Finished(Stored):
         return self._best({rate: trial(method, rate) for rate in METHODS[method].rates})
 
     def rate(self, method: str) -> float | None:
-        """The rate to run a method at: the best one if it is screened, else the middle of the grid."""
+        """Return the rate of a method: the best one if it is screened, else the middle of the grid."""
         middle = METHODS[method].grid[1]
         if method not in (*SCREENED, *BRIEFLY_SCREENED):
             return middle
@@ -121,7 +121,7 @@ class Finished(Stored):
     def _best(self, jobs: Mapping[float, Job]) -> float | None:
         """The rate whose job has the best held-out kNN accuracy; None until all ran.
 
-        A run that collapsed counts as 0. Of equals the first.
+        A collapsed run counts as 0; the first of equal rates is returned.
         """
         results = {rate: self.result(job) for rate, job in jobs.items()}
         scores = {rate: result.get("knn_held_out", 0.0) for rate, result in results.items() if result is not None}
@@ -129,17 +129,17 @@ class Finished(Stored):
 
 
 def brief(method: str, rate: float, n_components: int = 2048, batch_size: int = BATCH) -> Job:
-    """A run of 10 epochs that only says how well it trained."""
+    """Return a run of 10 epochs that measures only how well it trains."""
     return Job("cifar10", method, rate, ROBUSTNESS_EPOCHS, 0, n_components, batch_size, part="robustness")
 
 
 def trial(method: str, rate: float) -> Job:
-    """The run that says what a rate is worth to a method."""
+    """Return the run that tests a rate for a method."""
     return brief(method, rate) if method in BRIEFLY_SCREENED else Job("cifar10", method, rate, SCREENING_EPOCHS)
 
 
 def screening(finished: Finished) -> Iterator[Job]:
-    # The middle rate of every method first: if time runs out, every method has been looked at.
+    # The middle rate of every method comes first: if time runs out, every method has a result.
     for place in (1, 2, 0):
         for method in SCREENED:
             yield Job("cifar10", method, METHODS[method].grid[place], SCREENING_EPOCHS)
@@ -243,7 +243,7 @@ def missing(finished: Finished, stage: str = "all") -> list[Job]:
 
 
 def ready(finished: Finished) -> set[Job]:
-    """The missing runs that can begin now; the others wait for a rate or a setting that is not known yet."""
+    """Return the missing runs that can start now; the others wait for a rate or a setting."""
     known = copy.copy(finished)
     known.assume_rates = False
     return set(missing(known))

@@ -1,4 +1,4 @@
-r"""Make the .npz file of an image set from whatever holds its images.
+r"""Preparation of the .npz file of an image set.
 
     python -m benchmarks.vision.prepare tiny.npz --train TRAIN_FOLDER --test TEST_FOLDER --size 64
     python -m benchmarks.vision.prepare coco.npz --train train.parquet --test query.parquet --size 96
@@ -22,23 +22,28 @@ from eigenmap.data import ImageSet, Labels, load_images
 
 
 def read(sources: list[Path], labels: Path | None, size: int) -> ImageSet:
-    """The images of one part, in colour; every one of them has to be readable and to have a label column."""
+    """Return the images of one part, in colour; all must be readable and labelled."""
     source = sources[0] if len(sources) == 1 else list(sources)
     images = load_images(source, size=size, channels=3, labels=labels, strict=True)
     if images.labels is None:
-        raise EigenmapError(f"Nothing says what the images in {sources[0]} show: give a CSV file file,labels.")
+        raise EigenmapError(f"The images in {sources[0]} have no labels: give a CSV file with the columns file,labels.")
     return images
 
 
 def arrays(train: ImageSet, test: ImageSet) -> dict[str, np.ndarray]:
-    """Both parts as the study reads them, with the same classes."""
+    """Return both parts in the format of the study, with the same classes."""
     parts = {"train": train, "test": test}
     labels = {name: part.labels for name, part in parts.items() if part.labels is not None}
-    names = sorted({name for part in labels.values() for name in part.names})
+    names = sorted({name for part in labels.values() for name in part.names}, key=_place)
     found = {name: part.in_classes(names) for name, part in labels.items()}
     single = all(bool((part.matrix.sum(1) == 1).all()) for part in found.values())
     result = {f"{name}_x": part.pixels.permute(0, 2, 3, 1).contiguous().numpy() for name, part in parts.items()}
     return result | {f"{name}_y": _numbers(part) if single else part.matrix.numpy() for name, part in found.items()}
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Where a class name is sorted: numbers by value, whether they come from folders or from parquet files."""
+    return (int(name), name) if name.isdecimal() else (-1, name)
 
 
 def _numbers(labels: Labels) -> np.ndarray:

@@ -1,11 +1,11 @@
-"""One run of the vision study: train a job, measure what it is worth, write one JSON file.
+"""One run of the vision study: train a job, measure it, write one JSON file.
 
     python -m benchmarks.vision.retrieval --data FOLDER --set cifar10 --method scl --rate 0.3 --epochs 50
 
-FOLDER holds cifar10.npz, coco.npz, tiny.npz (see `sets.py`; what is not there is not run). Training images: all but a
-tenth, held out for alignment, for choosing the rate (k-nearest-neighbour accuracy there) and for the health check.
-Gallery: all training images. Queries: the first 2,000 test images of CIFAR-10, all of the others. Final epoch; nothing
-is chosen on the queries.
+FOLDER contains cifar10.npz, coco.npz, tiny.npz (see `sets.py`; missing sets are not run). A tenth of the training
+images is held out for alignment, for choosing the rate (by k-nearest-neighbour accuracy) and for the health check. The
+gallery is all training images; the queries are the first 2,000 test images of CIFAR-10, and all of the other sets.
+Codes are those of the final epoch; nothing is chosen on the queries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROTOCOL = (
 
 
 class Checks(Silent):
-    """Keeps what every look at the held-out pairs found, also of a run that is stopped."""
+    """Collects the results of every check on held-out pairs, also of a run that is stopped."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -52,11 +52,11 @@ class Checks(Silent):
 def run(
     job: Job, data: Path, *, compiled: bool = True, study: bool = False, codes: Path | None = None
 ) -> dict[str, Any]:
-    """Train a job and measure what it is for."""
+    """Train a job and measure it according to its purpose."""
     on = target(data, job.data)
     images = on.train.images
     recipe = job.recipe().but(compile=compiled)
-    # Where nothing is chosen, a few held-out images for the alignment are enough.
+    # If nothing is chosen, a few held-out images for the alignment are enough.
     fraction = 0.02 if job.part == "accuracy" else 0.1
     rows, held = split_held_out(len(images), fraction=fraction, seed=job.seed)
     image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])

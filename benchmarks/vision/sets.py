@@ -1,8 +1,7 @@
-"""The image sets of the retrieval study: what belongs to each, and how its .npz file is read.
+"""Image sets of the retrieval study: settings, and reading of their .npz files.
 
-A file `<name>.npz` holds `train_x`, `train_y`, `test_x`, `test_y`: uint8 images (N, height, width, channels), and
-either one class number per image or, where images have several labels, a yes/no matrix (N, classes). `prepare.py` makes
-them.
+A file `<name>.npz` contains `train_x`, `train_y`, `test_x`, `test_y`: uint8 images (N, height, width, channels), and
+one class number per image or, if images have several labels, a yes/no matrix (N, classes). `prepare.py` makes them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class DataSet:
     recipe: str
     train_images: int
     views: str
-    """Those of every method; the recipe's may have become better since."""
+    """Views of every method; the recipe's may have improved since."""
     top: tuple[int, ...] = (100, 1000)
     transfer: str | None = None
     """A second set on which the same network is measured, without fine-tuning."""
@@ -56,10 +55,10 @@ class Split:
 
 
 def load(folder: Path, name: str) -> tuple[Split, Split]:
-    """The training part (which is the gallery) and the test part (whose first images are the queries) of a set."""
+    """Return the training part (the gallery) and the test part (whose first images are the queries) of a set."""
     path = folder / f"{name}.npz"
     if not path.is_file():
-        raise EigenmapError(f"There is no {path}: make it with benchmarks/vision/prepare.py.")
+        raise EigenmapError(f"{path} does not exist: make it with benchmarks/vision/prepare.py.")
     with np.load(path, allow_pickle=False) as arrays:
         return _split(arrays["train_x"], arrays["train_y"]), _split(arrays["test_x"], arrays["test_y"])
 

@@ -1,13 +1,13 @@
-"""Cosines of codes against other measures: a constant in every code, Euclidean distance, inner product.
+"""Comparison of the cosine with other measures: a constant in every code, Euclidean distance, inner product.
 
     python -m benchmarks.vision.similarity cifar10=CODES.npz coco=CODES.npz [--queries 1000] [--json FILE]
 
-CODES.npz is what `retrieval.py --codes` writes. Every measure is a cosine of longer vectors: with a constant
-c appended to all codes (in units of their root mean square norm) it lies between the cosine (c = 0) and the Euclidean
-distance (c large), and with sqrt(M^2 - |code|^2) appended to the gallery alone it ranks by inner product. "Constant
-function" appends what the kernel itself has there: its first eigenfunction is the constant 1 with eigenvalue 1, so c is
-the size of a feature before its weight, whatever the length. Each is measured at several exponents t of the weights
-mu^t. Labels are used for scoring only; nothing is chosen by this.
+CODES.npz is written by `retrieval.py --codes`. Every measure is a cosine of longer vectors: with a constant c appended
+to all codes (in units of their root mean square norm) it lies between the cosine (c = 0) and the Euclidean distance (c
+large), and with sqrt(M^2 - |code|^2) appended only to the gallery it ranks by inner product. "Constant function"
+appends the first eigenfunction of the kernel, the constant 1 with eigenvalue 1, so c is the size of a feature before
+its weight, at any length. Each is measured at several exponents t of the weights mu^t. Labels are used only for
+scoring; nothing is chosen by this.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def pages(name: str, rows: list[dict[str, Any]], metric: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="+", metavar="NAME=CODES.npz")
-    parser.add_argument("--queries", type=int, default=1000, help="the first so many")
+    parser.add_argument("--queries", type=int, default=1000, help="number of queries, from the first")
     parser.add_argument("--json", type=Path, default=RESULTS / "similarity.json")
     given = parser.parse_args()
     result: dict[str, Any] = {"benchmark": "similarity", "queries": given.queries, **harness.environment(), "sets": {}}

@@ -1,11 +1,12 @@
-"""Speed of a training step against its limit: the network's forward and backward pass alone on resident tensors.
+"""Speed of a training step relative to its limit: the network's forward and backward pass alone on resident tensors.
 
     python -m benchmarks.vision.speed [--preset cifar | imagenet] [--objectives] [--accumulate 4] [--loader]
 
-Images per second count each image once (two views). `share` is the full step (augmentation, network, objective,
-clipping, optimizer) over the limit in the same mode. Random pixels; the speed does not depend on them. In the same run,
-where asked for: the step at a batch of 2,048 by exact accumulation (`--accumulate` chunks), the step fed by views made
-on the CPU in the usual way (`--loader`), and the objectives alone against the paper's written out (`--objectives`).
+Images per second count each image once (two views). `share` is the speed of the full step (augmentation, network,
+objective, clipping, optimizer) relative to the limit in the same mode. Pixels are random, which does not affect the
+speed. The same run can also measure the step at a batch of 2,048 by exact accumulation (`--accumulate` chunks), the
+step fed by views made on the CPU in the usual way (`--loader`), and the objectives alone, compared with a direct
+implementation of the paper's (`--objectives`).
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ PRESETS = {
 BATCHES = (2048, 1024, 512, 256, 128, 64)
 LARGE_BATCH = 2048
 WARM_UP = 5
-"""Steps that are not counted."""
+"""Number of uncounted steps."""
 
 
 def seconds(work: Callable[[int], object], device: torch.device, repeat: int, warmup: int = WARM_UP) -> float:
-    """Mean seconds of `work(step)`, after some that are not counted."""
+    """Return the mean seconds of `work(step)`, after some uncounted steps."""
     return mean_seconds(work, device, repeat, warmup)
 
 
@@ -86,7 +87,7 @@ class Bench:
         )
         self.pixels = torch.randint(256, (2 * setting.batch_size, 3, setting.size, setting.size), dtype=torch.uint8)
         rows = torch.arange(len(self.pixels))
-        # Held-out images are asked for and not looked at: what is timed are steps.
+        # Held-out images are required but not used: only steps are timed.
         task = ImageTask(recipe, self.pixels, rows, rows[:2], ImageInput(setting.size, 3))
         made = stepping(task, RunOptions(steps=10_000))
         assert isinstance(made.problem.relation, ImagePairs)
@@ -94,7 +95,7 @@ class Bench:
         self.learner, self.device = made.learner, made.learner.fabric.device
 
     def limit(self) -> Callable[[int], None]:
-        """Forward and backward of one chunk alone, on views that are there already."""
+        """Return the forward and backward pass of one chunk alone, on existing views."""
         batch = self.pairs.batch(0, slice(0, self.setting.batch_size // self.chunks))
 
         def work(step: int) -> None:
@@ -126,7 +127,7 @@ class Bench:
 def measure(setting: Setting, *, compiled: bool) -> dict[str, Any]:
     """Seconds of the whole step, of its parts alone, and of the limit."""
     bench = Bench(setting, compiled=compiled)
-    # Views are compiled once for each order of the changes of colour, when a step first has it: not while it is timed.
+    # Views are compiled once for each order of the colour changes, before they are timed.
     for step in range(WARM_UP + setting.repeat + 1):
         bench.pairs.batch(step)
     work: dict[str, Callable[[int], object]] = {"limit": bench.limit(), "full step": bench.step, **bench.parts()}
@@ -163,7 +164,7 @@ def profile(setting: Setting, *, compiled: bool, steps: int = 10) -> str:
 
 
 def launch_seconds(bench: Bench, steps: int) -> float:
-    """Seconds of the host for a step, while the device has nothing to wait for."""
+    """Return the host's seconds per step, while the device has nothing to wait for."""
     spent = 0.0
     for step in range(steps):
         wait(bench.device)
@@ -174,7 +175,7 @@ def launch_seconds(bench: Bench, steps: int) -> float:
 
 
 def _kernels(recorded: Any, steps: int) -> dict[str, tuple[float, float]]:
-    """Microseconds and calls a step of everything that ran on the device; not of the ranges that name several."""
+    """Return microseconds and calls per step of every kernel on the device, without ranges that group several."""
     return {
         event.key: (event.self_device_time_total / steps, event.count / steps)
         for event in recorded.key_averages()
@@ -183,7 +184,7 @@ def _kernels(recorded: Any, steps: int) -> dict[str, tuple[float, float]]:
 
 
 def measure_accumulated(setting: Setting, chunks: int) -> dict[str, Any]:
-    """The step at a large batch in chunks; the limit is that of one chunk, many times."""
+    """Measure the step at a large batch in chunks; the limit is that of one chunk, times their number."""
     setting = replace(setting, batch_size=LARGE_BATCH, repeat=max(3, setting.repeat // 3))
     bench = Bench(setting, chunks=chunks)
     limit = chunks * seconds(bench.limit(), bench.device, setting.repeat)
@@ -221,7 +222,7 @@ def fits(setting: Setting) -> bool:
 
 
 def release() -> None:
-    """Give memory back that nothing needs: learners refer to themselves, the next one would find it taken."""
+    """Release unused memory; learners contain reference cycles, so it would still be taken for the next one."""
     gc.collect()
     torch.cuda.empty_cache()
 
@@ -243,7 +244,7 @@ class CpuViews(Dataset[tuple[Tensor, Tensor]]):
 
 
 def usual_transform(size: int) -> Callable[[Any], Tensor] | None:
-    """The views of SimCLR by torchvision, as most projects have them; None where it is not installed."""
+    """Return the views of SimCLR by torchvision, as in most projects; None if it is not installed."""
     try:
         from torchvision import transforms as T
     except ImportError:
@@ -338,15 +339,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=PRESETS, default="cifar")
     for name, value in asdict(Setting()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), help="in place of the preset's")
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), help="instead of the preset's")
     parser.add_argument("--modes", nargs="*", choices=("eager", "compiled"), default=["eager", "compiled"])
     parser.add_argument("--accumulate", type=int, metavar="N", help=f"also a batch of {LARGE_BATCH:,} in N chunks")
     parser.add_argument("--loader", action="store_true", help="also views made on the CPU")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes of that loader")
     parser.add_argument("--objectives", action="store_true", help="also the objectives alone")
     parser.add_argument("--widths", type=int, nargs="+", default=[2048, 4096, 8192], help="k of the objectives")
-    parser.add_argument("--profile", action="store_true", help="only print where the device spends a step")
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--profile", action="store_true", help="only print the device's time by kernel")
+    parser.add_argument("--json", type=Path, help="result file")
     given = parser.parse_args()
     asked = {name: getattr(given, name) for name in asdict(Setting()) if getattr(given, name) is not None}
     setting = replace(PRESETS[given.preset], **asked)

@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md about speed."""
+"""Section of docs/benchmarks.md on speed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT = "the throughput of forward and backward alone"
 
 
 def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Tables of all speed results, the known settings first, each saying what was not run."""
+    """Yield tables of all speed results, the known settings first, each with what was not run."""
     found = {name: result for name, result in results.items() if name.startswith("speed")}
     yield "## Speed"
     yield GOAL

@@ -1,4 +1,4 @@
-"""Jobs and pages of the study."""
+"""Jobs and pages of the vision study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIDE_BY_SIDE = plan.SIDE_BY_SIDE
 
 
 def timed(name: str, module: str, *words: str, seconds: float, gpu: bool = False, needs: tuple[str, ...] = ()) -> Job:
-    """A job that has the machine to itself and writes one file."""
+    """Return a job that runs alone on the machine and writes one file."""
     words = (*words, "--json", f"{{results}}/{name}.json")
     return Job(name, f"vision.{module}", words, seconds, stage="timed", needs=needs, gpu=gpu, alone=True)
 
@@ -53,11 +53,11 @@ TRANSFER = tuple(
     for seed in seeds
     for name, seconds in SECONDS_OF_TRANSFER.items()
 )
-"""What training never saw: networks of one set that search every other."""
+"""Transfer: networks trained on one set that search every other."""
 
 
 def jobs(place: Place) -> Iterator[Job]:
-    """Every training run of the plan, then what is timed."""
+    """Every training run of the plan, then the timed jobs."""
     finished = plan.Finished(place.results)
     ready = plan.ready(finished)
     finished.assume_rates = True
@@ -86,7 +86,7 @@ def words_of(run: Run) -> tuple[str, ...]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/benchmarks.md, and what docs/objective-study.md and the README quote."""
+    """docs/benchmarks.md, and the quotations in docs/objective-study.md and the README."""
     from benchmarks.vision import study_page, tables, transfer_tables
 
     yield DOCS / "benchmarks.md", tables.page(RESULTS)

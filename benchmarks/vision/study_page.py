@@ -24,7 +24,7 @@ PCA = tuple(f"{source} PCA {kind}" for source in ("encoder", "projector") for ki
 
 
 def finals(results: Results, data: str, rows: tuple[Row, ...] = (*LEADING, *SAME_TRAININGS)) -> str:
-    """Means over the seeds of the rows that lead a set, and of what else was made of the same trainings."""
+    """Return means over seeds of the leading rows of a set, and of the other codes of the same trainings."""
     runs = {row.method: results.finals(data, row.method) for row in rows}
     return table(["code", *COLUMNS], emphasise([[row.label, *_means(row, runs[row.method])] for row in rows]))
 

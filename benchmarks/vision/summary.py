@@ -15,7 +15,7 @@ from benchmarks.vision import RESULTS
 
 
 def summary(result: dict[str, Any]) -> str:
-    """A few lines that say how a run went."""
+    """Summarise a run in a few lines."""
     job = result["job"]
     head = (
         f"{job['data']} {job['method']} lr {job['rate']:g} {job['epochs']} epochs k {job['n_components']} "
@@ -43,7 +43,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def steady(result: dict[str, Any]) -> float:
-    """Images per second once everything is compiled: the median over the records of the run."""
+    """Return images per second once everything is compiled: the median over the records of the run."""
     return float(statistics.median(record["images_per_second"] for record in result["history"]))
 
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md, from the results and from nothing else."""
+"""Generator of docs/benchmarks.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a retrieval table: a training, and what was made of its outputs."""
+    """One row of a retrieval table: a training, and a kind of code of its outputs."""
 
     label: str
     method: str
@@ -88,7 +88,7 @@ class Results:
         return [max(found, key=lambda result: result.get("knn_held_out", 0.0))] if found else []
 
     def finals(self, data: str, method: str) -> list[Result]:
-        """All seeds of the 50-epoch runs of a method, at the rate that did best on held-out images if several ran."""
+        """Return all seeds of the 50-epoch runs of a method, at the best rate on held-out images if several ran."""
         runs = []
         for rate in METHODS[method].rates:
             jobs = [Job(data, method, rate, plan.FINAL_EPOCHS, seed) for seed in plan.SEEDS]
@@ -106,7 +106,7 @@ class Results:
 def retrieval_rows(
     rows: Sequence[Row], runs: dict[str, list[Result]], metric: str, transfer: str | None = None
 ) -> list[list[str]]:
-    """Cells of a retrieval table: a row says "not run" or "collapsed" where there is nothing to show."""
+    """Return the cells of a retrieval table; a row without results says "not run" or "collapsed"."""
     cells = []
     for row in rows:
         results = runs.get(row.method, [])
@@ -366,7 +366,7 @@ def _steps(job: Job) -> int:
 
 
 def _robust(results: Results, finished: plan.Finished, method: str, k: int, batch: int) -> Result | None:
-    """The run at the rate that was chosen for this batch; until that is known, the best of those that ran."""
+    """Return the run at the rate chosen for this batch; until that is known, the best of those that ran."""
     rate = finished.rate_at(method, batch)
     chosen = None if rate is None else results.of(plan.brief(method, rate, k, batch))
     tried = {share * rate for rate in METHODS[method].rates for share in plan.SHARES}

@@ -3,7 +3,7 @@
     about = read_description(Path("runs/mine"))
     about["network"]["n_components"]                # certainly a whole number of at least 1
 
-The seal, `description_sha256`, is a digest of the whole content. Descriptions of earlier versions have none, but their
+The seal, `description_sha256`, is a digest of the entire content. Descriptions of earlier versions have none, but their
 values are checked too.
 """
 
@@ -89,7 +89,7 @@ def _check_neighbours(about: Mapping[str, Any], path: Path) -> None:
     check_values(about, _NEIGHBOURS, "neighbours.", path)
     if ("alignment" in about) != (about["way"] != "none"):
         raise EigenmapError(
-            f"{path} is damaged: neighbours.alignment does not fit neighbours.way; fit the model again."
+            f"{path} is damaged: neighbours.alignment does not match neighbours.way; fit the model again."
         )
     if "alignment" in about:
         check_values(about["alignment"], _ALIGNMENT, "neighbours.alignment.", path)
@@ -106,8 +106,8 @@ def read_sealed(directory: Path, format: str, version: int) -> dict[str, Any]:
     found = about.get("version")
     if found != version or isinstance(found, bool | float):
         raise EigenmapError(
-            f"{path} has format version {shortened(found)}, but this eigenmap reads version {version}: use the "
-            "eigenmap that wrote it, or fit the model again."
+            f"{path} has format version {shortened(found)}, but this eigenmap reads version {version}: use the release "
+            "that wrote it, or fit the model again."
         )
     if SEAL in about and about.pop(SEAL) != _digest(about):
         raise EigenmapError(f"{path} is damaged: its digest does not match; restore it, or fit the model again.")
@@ -121,7 +121,7 @@ def read_any(directory: Path) -> dict[str, Any]:
 
 
 def format_of(directory: Path) -> str:
-    """Return the format of a description; if it is unknown, that of an `Eigenmap`, whose reader explains the error."""
+    """Return the format of a description; if it is unknown, that of `Eigenmap`, whose reader reports the error."""
     try:
         kind = _parsed(directory).get("format")
     except EigenmapError:
@@ -397,7 +397,7 @@ def _digest(about: Mapping[str, Any]) -> str | None:
 def _instead(directory: Path) -> str:
     """Describe a path that contains no model."""
     if (directory / CHECKPOINT).is_file():
-        return f"has no {DESCRIPTION} yet, since its training has not ended; fit it again with resume=True"
+        return f"has no {DESCRIPTION} yet, since its training has not finished; continue with resume=True"
     if directory.is_dir():
         return f"has no {DESCRIPTION}"
     return "is a file" if directory.exists() else "does not exist"

@@ -75,7 +75,7 @@ def read_weights(directory: Path, digest: str) -> dict[str, Tensor]:
 
 
 class Weights(NamedTuple):
-    """A weights file and its content: the content verified by digest is used, whatever happens to the file."""
+    """A weights file and its content, which was verified by digest and is used even if the file changes."""
 
     path: Path
     content: bytes

@@ -104,8 +104,10 @@ def test_what_cannot_be_written(models: dict[str, Eigenmap], tmp_path: Path) -> 
     with pytest.raises(EigenmapError, match=r"photos exists"):
         embed_nodes(model, GRAPH.x, walk(), tmp_path / "photos", overwrite=True)
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes")
+    ticks: list[int] = []
     with pytest.raises(EigenmapError, match="exists; choose"):
-        embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes")
+        embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes", progress=lambda done, total: ticks.append(done))
+    assert not ticks  # refused before any work
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes", overwrite=True)
     with pytest.raises(EigenmapError, match=r"89 rows.*90 nodes"):
         embed_nodes(model, GRAPH.x[:89], walk(), tmp_path / "other")

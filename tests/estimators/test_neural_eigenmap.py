@@ -374,7 +374,7 @@ def test_other_objectives(objective: str) -> None:
 
 
 def test_a_weak_alpha_warns_with_a_sufficient_value() -> None:
-    with pytest.warns(UserWarning, match=r"alpha = 0\.5 .*alpha > \d+"):
+    with pytest.warns(UserWarning, match=r"alpha = 0\.5 .*exceed \d+"):
         NeuralEigenmap(4, objective="neuralef", objective_params={"alpha": 0.5}, max_steps=5, random_state=0).fit(X)
 
 

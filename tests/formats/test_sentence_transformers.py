@@ -116,7 +116,7 @@ def test_a_folder_is_replaced_only_if_asked_to(tmp_path: Path) -> None:
     assert run_folder(tmp_path / "out", VECTORS).shape[1] == FEATURES
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(EigenmapError, match=r"mine.*no folder of sentence-transformers"):
+    with pytest.raises(EigenmapError, match=r"mine .*not a sentence-transformers folder"):
         model.to_sentence_transformers(base, tmp_path / "mine", overwrite=True)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 

@@ -77,7 +77,7 @@ def test_eigenvalues_of_a_graph_are_compared_by_their_distance_from_one() -> Non
 
 def test_the_warning_names_a_sufficient_alpha(recwarn: pytest.WarningsRecorder) -> None:
     mu = torch.tensor([0.8, 0.4, 0.1, 1e-6])
-    with pytest.warns(UserWarning, match=r"alpha = 1 .*3 modes.*0\.001.*alpha > 1\.5"):
+    with pytest.warns(UserWarning, match=r"alpha = 1 .*3 modes.*0\.001.*exceed 1\.5"):
         warn_of_weak_alpha(NeuralEF(alpha=1.0), mu, floor=1e-3, unit=0.8)
     recwarn.clear()
     for enough in (NeuralEF(alpha=1.6), NeuralEF(alpha=1.0, ratio=True), NeuralEF(ordered=False), GramNeuralEF()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,14 @@ def test_a_short_series_gives_up_its_last_rows() -> None:
     assert {j - i for i, j in ends(pairs.fit) | ends(pairs.held_out)} == {3}
     assert max(j for _, j in ends(pairs.fit)) < min(i for i, _ in ends(pairs.held_out))
     assert max(j for _, j in ends(pairs.held_out)) == 199
+
+
+def test_files_named_by_text_are_one_trajectory_each(tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{name}.npy") for name in "ab"]
+    for name, rows in zip(names, (5, 7), strict=True):
+        np.save(name, np.ones((rows, 3)))
+    assert [one.length for one in load_trajectories(names)] == [5, 7]
+    assert [one.length for one in load_trajectories([[1.0, 2.0], [3.0, 4.0]])] == [2]
 
 
 def test_a_long_series_gives_up_stretches_and_no_pair_reaches_into_them() -> None:

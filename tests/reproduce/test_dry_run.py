@@ -15,7 +15,7 @@ from tests.reproduce.test_sets import write
 def test_data_are_counted_and_incomplete_ones_named(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match=r"--scale paper needs --data"):
         find_data("paper", None)
-    with pytest.raises(EigenmapError, match=r"no folder .*train.*ImageNet as released"):
+    with pytest.raises(EigenmapError, match=r"train does not exist.*ImageNet as released"):
         find_data("paper", tmp_path)
     write(tmp_path / "train", ["n01440764", "n01443537"])
     (tmp_path / "val").mkdir()

@@ -69,6 +69,14 @@ def test_folders_without_classes(tmp_path: Path) -> None:
         load_sets("small", tmp_path)
 
 
+def test_images_beside_class_folders(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        write(tmp_path / part, ["cat"])
+    Image.new("RGB", (32, 32)).save(tmp_path / "train" / "a.png")
+    with pytest.raises(EigenmapError, match=r"train contains images outside its class folders"):
+        load_sets("small", tmp_path)
+
+
 def test_generated_images_are_the_same_each_time() -> None:
     one, two, other = generated(), generated(), generated(seed=1)
     assert torch.equal(one.train.pixels, two.train.pixels) and not torch.equal(one.train.pixels, other.train.pixels)

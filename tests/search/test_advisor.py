@@ -139,7 +139,7 @@ def test_extrapolation_and_json():
         ({"top": 0}, "top"),
         ({"queries": 1}, "queries.*2"),
         ({"top": N}, f"{N} items.*{N + 2}"),
-        ({"bytes_per_item": 3}, "3 bytes.*prefix"),
+        ({"bytes_per_item": 3}, "prefix.*3 bytes"),
     ],
 )
 def test_what_cannot_be_asked_is_explained(options, message):

@@ -194,7 +194,7 @@ def test_a_search_that_cannot_be_made_says_why(arguments, message):
         (codes(K)[0], ["a"], "codes.*matrix"),
         (codes(2), ["a"], "2 codes.*1 ids"),
         (codes(2) * 1j, ["a", "b"], "codes.*numbers"),
-        (codes(2), "ab", "text"),
+        (codes(2), "ab", "not .ab."),
         (codes(2), None, "ids.*None"),
         (codes(2), ["a", "a"], "'a'.*already"),
         (codes(2), ["a", "item 3"], "'item 3'.*already"),

@@ -45,7 +45,7 @@ def test_the_name_in_a_host_header() -> None:
 def test_a_page_elsewhere_whose_name_points_here_is_refused(client: httpx.Client) -> None:
     for host in ("evil.example", "evil.example:8000", "192.168.0.5"):
         answer = client.get("/api/about", headers={"Host": host})
-        assert answer.status_code == 421 and "localhost only" in answer.json()["detail"]
+        assert answer.status_code == 421 and "localhost" in answer.json()["detail"]
     for host in ("localhost", "localhost:9", "[::1]:80", "127.0.0.1"):
         assert client.get("/api/health", headers={"Host": host}).status_code == 200
 

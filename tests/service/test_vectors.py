@@ -47,7 +47,7 @@ def test_a_model_encodes_an_input_vector(folder: Path) -> None:
         assert answer["items"][0]["metadata"] == {"text": "Text 4"}
         assert found(client, vector=answer["vector"]) == found(client, input=ROWS[4].tolist())
         for wrong, status, words in [
-            ({"input": [1.0, 2.0]}, 422, f"2 numbers; vectors here have {LENGTH}"),
+            ({"input": [1.0, 2.0]}, 422, f"{LENGTH} numbers, not 2"),
             ({"input": []}, 422, "input"),
             ({"input": ROWS[4].tolist(), "id": "4"}, 422, "exactly one"),
             ({"input": ["a"] * LENGTH}, 422, "input"),

@@ -9,7 +9,7 @@ from eigenmap.objectives.moments import join, l2_normalise
 
 
 class MuEigenGame(Objective):
-    r"""Climb T psi_j and give way to the features before it, where these point the same way.
+    r"""Climb T psi_j, minus its components along the preceding features.
 
         g_j = T psi_j - sum_{i<j} <psi_j, T psi_i> psi_i,       E[psi_j^2] = 1, T the operator of the kernel
 

@@ -1,7 +1,7 @@
-"""GrEASE, as its package has it: a spectral embedding of its own neighbour graph, with a network that generalises.
+"""GrEASE, from its own package: a spectral embedding of its own neighbour graph, with a network that generalises.
 
-It takes points and builds the graph itself (nearest neighbours, local scales, random-walk Laplacian), so it solves
-another eigenproblem than the kernel's. It applies to points in a space; not to a given Gram matrix or graph.
+It takes points and builds the graph itself (nearest neighbours, local scales, random-walk Laplacian), so its
+eigenproblem is not the kernel's. It applies to points in a space, not to a given Gram matrix or graph.
 
 Ben-Ari, Yacobi, Shaham: Generalizable Spectral Embedding with an Application to UMAP. 2025.
 """
@@ -31,7 +31,7 @@ def grease(
         spectral_lr=rate,
         should_return_first_eigenvector=True,
     )
-    # It prints, draws bars and warns of its own code.
+    # It prints, draws progress bars, and issues warnings about its own code.
     quiet = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         warnings.simplefilter("ignore")

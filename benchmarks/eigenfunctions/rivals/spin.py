@@ -10,11 +10,11 @@ from eigenmap.objectives.moments import join, l2_normalise
 
 
 class SpIN(Objective):
-    r"""The eigenvalue of feature j is that of its part orthogonal to the features before it, which are held.
+    r"""The eigenvalue of feature j is that of its part orthogonal to the preceding features, which are held fixed.
 
         maximise sum_j Lambda_jj,   Lambda = L^-1 Pi L^-T,   E[psi psi^T] = L L^T,   Pi = E[psi T psi^T]
 
-    Lambda_jj depends on features 1 ... j alone, and its gradient is passed on to feature j only. With the orthonormal
+    Lambda_jj depends only on features 1 ... j, and its gradient is passed only to feature j. With the orthonormal
     features e = psi L^-T it is 2 g_j,
 
         g_j = (T e_j - sum_{i<=j} Lambda_ij e_i) / L_jj

@@ -32,7 +32,7 @@ GRID = (
     Settings(head=mlp.Fitting(width=256, layers=2, learning_rate=0.01, dropout=0.8, weight_decay=5e-3)),
     Settings(restart=0.5, head=mlp.Fitting(width=512, layers=3)),
 )
-"""What is tried; the validation nodes choose."""
+"""Settings to choose from on the validation nodes."""
 
 
 def spread(scores: Tensor, operator: Tensor, restart: float) -> Tensor:

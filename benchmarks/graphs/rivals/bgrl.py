@@ -1,11 +1,11 @@
 """BGRL (Thakoor et al., ICLR 2022): bootstrapped node representations from a GCN encoder, without negatives.
 
-Two views of the graph, each with edges dropped and feature columns masked at random. An online encoder and a predictor
-guess the representation that a slowly moving copy of the encoder gives to the other view:
+There are two views of the graph, each with edges dropped and feature columns masked at random. An online encoder and a
+predictor predict the representation of the other view by a slowly moving copy of the encoder:
 
     loss = 2 - cos(q(f(view 1)), f_ema(view 2)) - cos(q(f(view 2)), f_ema(view 1)),   f_ema <- tau f_ema + (1 - tau) f
 
-tau goes from 0.99 to 1 by a cosine. Nodes are embedded from the whole graph without dropping anything; a new node
+tau rises from 0.99 to 1 along a cosine. Nodes are embedded from the whole graph without dropping anything; a new node
 needs its edges.
 """
 
@@ -43,7 +43,7 @@ class Settings:
 
 
 GRID = (Settings(), Settings(learning_rate=1e-3, edge_drop=(0.2, 0.4), feature_drop=(0.4, 0.3)))
-"""What is tried; the validation labels choose."""
+"""Settings to choose from by validation labels."""
 
 
 class Encoder(nn.Module):
@@ -61,7 +61,7 @@ class Encoder(nn.Module):
 
 
 class EdgeDrop:
-    """The operator of a graph with each undirected edge dropped at random; the places of the entries never change."""
+    """Operator of a graph with undirected edges dropped at random; the positions of the entries never change."""
 
     def __init__(self, matrix: sparse.csr_matrix, device: torch.device | str) -> None:
         looped = (matrix + sparse.eye(matrix.shape[0], format="csr")).tocsr()
@@ -75,7 +75,7 @@ class EdgeDrop:
         self.n_edges = int(self.edge.max()) + 1
 
     def __call__(self, probability: float) -> Tensor:
-        """D^-1/2 (A + I) D^-1/2 of what is left; self-loops stay."""
+        """Return D^-1/2 (A + I) D^-1/2 of the remaining edges; self-loops stay."""
         kept = torch.rand(self.n_edges, device=self.edge.device) >= probability
         weight = (kept[self.edge] | (self.row == self.column)).float()
         degree = torch.zeros(self.template.shape[0], device=weight.device).index_add_(0, self.row, weight)

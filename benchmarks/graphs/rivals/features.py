@@ -1,7 +1,7 @@
-"""Features of nodes, dense and sparse ones side by side, as the first layer of a network takes them.
+"""Node features for the first layer of a network, dense and sparse parts side by side.
 
-A tuple of parts stands for their columns joined: raw features that are sparse, say, beside a dense code. Nothing sparse
-is made dense: the first layer adds up one product a part.
+A tuple of parts stands for their joined columns, for example sparse raw features beside a dense code. Nothing sparse is
+made dense: the first layer adds up one product per part.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def entries(part: SparseRows) -> Tensor:
 
 
 class FirstLayer(nn.Module):
-    """A linear layer over parts side by side, started as `nn.Linear` of the joined width is; dropout of its input."""
+    """A linear layer over parts side by side, initialised like `nn.Linear` of the joined width, with input dropout."""
 
     def __init__(self, in_features: Sequence[int], out_features: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ GRID = (
     Settings(hidden=512, layers=3, dropout=0.5, learning_rate=0.005),
     Settings(hidden=64, dropout=0.8, weight_decay=5e-2),
 )
-"""What is tried; the validation nodes choose."""
+"""Settings to choose from on the validation nodes."""
 
 
 class GCN(nn.Module):
@@ -111,7 +111,7 @@ class Neighbourhoods:
         self.random = np.random.default_rng(seed)
 
     def blocks(self, nodes: np.ndarray, layers: int) -> tuple[np.ndarray, list[sparse.csr_matrix]]:
-        """The input nodes, and one matrix a layer, first layer first; the last has one row for each of `nodes`."""
+        """Return the input nodes, and one matrix per layer, first layer first; the last has one row per node."""
         blocks = []
         for _ in range(layers):
             nodes, block = self._block(nodes)
@@ -159,7 +159,7 @@ def fit_sampled(
     epochs: int = 20,
     seed: int = 0,
 ) -> tuple[GCN, float]:
-    """Training on sampled neighbourhoods; validated on the whole graph. Features stay where they are."""
+    """Train on sampled neighbourhoods and validate on the whole graph; features are not moved."""
     torch.manual_seed(seed)
     net = GCN(widths(x), n_classes, how).to(y.device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay, fused=True)

@@ -1,4 +1,4 @@
-"""GLNN (Zhang, Liu, Sun and Shah, ICLR 2022): an MLP that learns what a trained graph network says of all nodes.
+"""GLNN (Zhang, Liu, Sun and Shah, ICLR 2022): an MLP that learns the predictions of a trained graph network.
 
     loss = w * cross-entropy on labels + (1 - w) * KL(teacher || student) on all nodes of the training graph
 
@@ -29,7 +29,7 @@ class Settings:
 
 
 GRID = (Settings(), Settings(labels=0.5), Settings(head=mlp.Fitting(dropout=0.7, weight_decay=5e-2)))
-"""What is tried; the validation nodes choose."""
+"""Settings to choose from on the validation nodes."""
 
 
 def fit(

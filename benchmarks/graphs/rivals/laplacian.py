@@ -15,7 +15,7 @@ from scipy.sparse.linalg import eigsh, lobpcg
 from torch import Tensor
 
 ARPACK_NODES = 200_000
-"""Beyond so many nodes LOBPCG is used: ARPACK's Lanczos basis has to be kept orthogonal, which grows costly."""
+"""Number of nodes above which LOBPCG is used: keeping ARPACK's Lanczos basis orthogonal becomes costly."""
 
 
 def eigenmap(matrix: sparse.csr_matrix, n_components: int, *, seed: int = 0, tolerance: float = 1e-4) -> Tensor:
@@ -42,7 +42,7 @@ def leading(
     n = operator.shape[0]
     k = min(k, n - 2)
     random = np.random.default_rng(seed)
-    # (1 + A) / 2 has the same eigenvectors and a spectrum in [0, 1], which both solvers like better.
+    # (1 + A) / 2 has the same eigenvectors and a spectrum in [0, 1], which suits both solvers better.
     lazy = (operator + sparse.eye(n)) / 2
     if n <= ARPACK_NODES:
         values, vectors = eigsh(lazy, k=k, which="LA", tol=tolerance, v0=random.standard_normal(n))

@@ -1,7 +1,7 @@
 """A plain MLP classifier: three layers of width 512, on raw features or on any codes.
 
-It is a rival of its own (raw features), the head of two more (Laplacian eigenmap + MLP, node2vec + MLP), and the head
-of ours, so that every row gets the same classifier.
+It is a rival itself (raw features), the head of two more (Laplacian eigenmap + MLP, node2vec + MLP), and the head of
+ours, so that every row gets the same classifier.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Fitting:
 
 
 GRID = (Fitting(), Fitting(dropout=0.7, weight_decay=5e-2))
-"""What is tried for every MLP; the validation nodes choose."""
+"""Settings to choose from for every MLP, on the validation nodes."""
 
 
 def network(in_features: Sequence[int], n_classes: int, how: Fitting) -> nn.Sequential:

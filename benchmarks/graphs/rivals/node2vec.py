@@ -1,18 +1,18 @@
 """node2vec (Grover and Leskovec, KDD 2016): biased random walks, then skip-gram with negative sampling.
 
-A walk that came from t to v goes on to x with a probability proportional to
+A walk that came from t to v continues to x with a probability proportional to
 
     1/p  if x = t,      1  if x is a neighbour of t,      1/q  otherwise.
 
-Drawn by rejection (propose a uniform neighbour of v, accept with its weight over the largest), so that no table of
-second-order probabilities is needed and a graph of millions fits; whether x and t are neighbours is a binary search
-in the sorted CSR row. All walks of a batch advance together as tensors, on whatever device they are.
+Steps are drawn by rejection (propose a uniform neighbour of v, accept with its weight over the largest), so that no
+table of second-order probabilities is needed and a graph of millions of nodes fits; whether x and t are neighbours is a
+binary search in the sorted CSR row. All walks of a batch advance together as tensors, on any device.
 
 Skip-gram over windows of the walks, negatives from degree^0.75:
 
     - log s(u_i . v_j) - sum_n log s(- u_i . v_n)
 
-with sparse gradients: a step touches the rows of its batch only.
+with sparse gradients: a step touches only the rows of its batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Settings:
-    """The usual ones of the paper; q below 1 roams, above 1 stays."""
+    """The usual settings of the paper; walks roam if q is below 1, and stay close if it is above 1."""
 
     dim: int = 128
     p: float = 1.0
@@ -58,7 +58,7 @@ class Walker:
         return self.indptr[1:] - self.indptr[:-1]
 
     def neighbour(self, nodes: Tensor) -> Tensor:
-        """A uniform neighbour of each node; a node without any stays where it is."""
+        """Return a uniform neighbour of each node; a node without neighbours is its own."""
         degree = self.indptr[nodes + 1] - self.indptr[nodes]
         drawn = (torch.rand(len(nodes), device=nodes.device, dtype=torch.float64) * degree).long()
         place = (self.indptr[nodes] + drawn).clamp(max=max(0, len(self.indices) - 1))
@@ -88,7 +88,7 @@ class Walker:
             waiting = waiting[~accepted]
             if len(waiting) == 0:
                 return following
-        raise RuntimeError(f"a walk found no way on in {rounds} rounds: p or q is too extreme for this graph")
+        raise RuntimeError(f"a walk could not continue in {rounds} rounds: p or q is too extreme for this graph")
 
     def walks(self, starts: Tensor, length: int) -> Tensor:
         """(len(starts), length) nodes."""

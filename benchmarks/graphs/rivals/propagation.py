@@ -1,4 +1,4 @@
-"""Adjacency matrices of undirected graphs as sparse tensors, and the products graph networks are made of."""
+"""Adjacency matrices of undirected graphs as sparse tensors, and their products with node features."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def as_sparse(matrix: sparse.csr_matrix, device: torch.device | str = "cpu") -> 
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A CSR tensor of parts that are known to be right."""
+    """Return a CSR tensor of valid parts, without checking them."""
     with warnings.catch_warnings():
-        # torch calls its CSR support beta; what is used of it here is tested against dense products.
+        # torch warns that its CSR support is in beta; the parts used here are tested against dense products.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
         return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
 

@@ -151,12 +151,12 @@ def draw_views(
 ) -> Draws:
     """Draw the parameters of `count` random views of images of shape (channels, height, width).
 
-    `aspects` (count,) are the shapes, width / height, of pictures that were squeezed into that shape: crops are those
-    of the pictures.
+    `aspects` (count,) are the width / height of pictures that were squeezed into that shape; crops then have their
+    ratios in the original pictures.
 
     Colour jitter has a random order. Each image has its own order of brightness, contrast and saturation. The position
     of the hue change among them is random too but common to the batch, since it costs as much as the other three
-    together. Every image still sees each of the 24 orders equally often.
+    together. For every image, all 24 orders are still equally likely.
 
     Random numbers come from torch and are processed by NumPy, whose operations on a few hundred values are cheaper for
     the host; a slow host keeps a GPU waiting.
@@ -203,7 +203,7 @@ def _between(low: float, high: float, uniform: Floats) -> Floats:
 
 
 def _boxes(settings: Augmentation, aspect: float | Floats, uniform: Iterator[Floats]) -> Floats:
-    """Random resized crops: uniform area and log ratio; the first of ten boxes that fits, else the largest central one.
+    """Draw crops, uniform in area and log ratio: the first of ten boxes that fits, else the largest central one.
 
     Sides are shares of the image, so a box of ratio r (in pixels) has sides w / h = r / aspect.
     """
@@ -233,7 +233,7 @@ def _blends(settings: Augmentation, colour: bool) -> list[tuple[float, float, fl
 
 
 def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, uniform: Iterator[Floats]) -> Floats:
-    """(B, 3 n): the n changes of every image, each (factor, grey, mean), in the image's own order."""
+    """Return (B, 3 n): the n changes of every image, each (factor, grey, mean), in the image's own order."""
     count = len(jittered)
     blends: Floats = np.empty((count, len(changes), 3), dtype=np.float32)
     for change, (strength, grey, mean) in enumerate(changes):

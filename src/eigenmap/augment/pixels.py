@@ -1,7 +1,7 @@
-"""Pixel operations on whole batches, with parameters that differ from image to image.
+"""Pixel operations on batches, with different parameters for each image.
 
-Every function takes images (B, C, H, W) as floats in [0, 1] and parameters with B rows, loops over nothing and never
-waits for a GPU. Cropping and blurring are products with small per-image matrices: a crop of any size, mirrored
+Every function takes images (B, C, H, W) as floats in [0, 1] and parameters with B rows, has no loops and never waits
+for a GPU. Cropping and blurring are products with small per-image matrices: a crop of any size, mirrored
 or not, with or without the low-pass filter that shrinking needs, is `rows @ image @ columns^T`, and so is a blur.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenmap.augment.policies import Interpolation
 
-# Rec. 601 weights: what "grey" means to PIL and torchvision.
+# Rec. 601 weights, as in PIL and torchvision.
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -39,8 +39,8 @@ def crop(images: Tensor, boxes: Tensor, size: tuple[int, int], interpolation: In
 def rotated_crop(images: Tensor, boxes: Tensor, degrees: Tensor, size: int, interpolation: Interpolation) -> Tensor:
     """Cut a box turned about its centre out of every image and resize it to `size`, in one interpolation.
 
-    A turned box has no matrix form, so this one samples points, without the low-pass filter of `crop`. What lies
-    outside the image is its reflection. Boxes as in `crop`; positive angles turn the picture counter-clockwise.
+    A turned box has no matrix form, so points are sampled, without the low-pass filter of `crop`. Outside the image is
+    its reflection. Boxes are as in `crop`; positive angles turn the picture counter-clockwise.
     """
     height, width = images.shape[2:]
     y, x, box_height, box_width = boxes.unbind(1)
@@ -61,7 +61,7 @@ def rotated_crop(images: Tensor, boxes: Tensor, degrees: Tensor, size: int, inte
 
 
 def luma(images: Tensor) -> Tensor:
-    """Grey value of every pixel, (B, 1, H, W): Rec. 601 for three channels, else the mean of the channels."""
+    """Return the grey value of every pixel, (B, 1, H, W): Rec. 601 for three channels, else the channel mean."""
     channels = images.shape[1]
     if channels == 1:
         return images
@@ -110,7 +110,7 @@ def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
 
 
 def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur with standard deviation sigma (B,) in pixels; 0 leaves an image as it is.
+    """Blur by a Gaussian of standard deviation sigma (B,) in pixels; 0 leaves an image unchanged.
 
     Weights are normalised over the pixels inside the image: w_ij ~ exp(-(i - j)^2 / (2 sigma^2)).
     """
@@ -120,12 +120,12 @@ def blur(images: Tensor, sigma: Tensor) -> Tensor:
 
 
 def solarise(images: Tensor, threshold: Tensor) -> Tensor:
-    """Invert the pixels at or above the threshold (B,); above 1 it leaves an image as it is."""
+    """Invert the pixels at or above the threshold (B,); a threshold above 1 leaves an image unchanged."""
     return _select(images >= _per_image(threshold), 1 - images, images)
 
 
 def _select(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """`torch.where` for finite values; on a CPU several times faster, since it does not branch at every pixel."""
+    """Compute `torch.where` for finite values, several times faster on a CPU, since it does not branch per pixel."""
     return torch.lerp(no, yes, condition.to(no.dtype))
 
 
@@ -134,7 +134,7 @@ def _per_image(parameter: Tensor) -> Tensor:
 
 
 def _places(count: int, device: torch.device) -> Tensor:
-    """Places of `count` points one apart, seen from their middle; exact, so that a crop of everything is exact too."""
+    """Return `count` points one apart, centred on 0; exact, so that a crop of the full image is exact too."""
     return torch.arange(count, device=device) + (0.5 - count / 2)
 
 
@@ -152,7 +152,7 @@ def _between(rows: Tensor, images: Tensor, columns: Tensor) -> Tensor:
 
 
 def _filter_matrix(centre: Tensor, extent: Tensor, size: int, length: int, interpolation: Interpolation) -> Tensor:
-    """Weights (B, size, length) that resample the part of a line around `centre` to `size` points.
+    """Return weights (B, size, length) that resample the part of a line around `centre` to `size` points.
 
     In pixels, point i lies at c_i = centre + d (i + 1/2 - size / 2), d = extent / size; its weight for the pixel at p
     is kernel((p - c_i) / s), normalised, where s = max(1, |d|) widens the kernel when shrinking.

@@ -1,4 +1,4 @@
-"""Augmentation settings and the pairs of views of the literature."""
+"""Augmentation settings, and pairs of views from the literature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Augmentation:
     """Settings of one random view; the defaults change only the size.
 
     Operations are applied in this order: crop with mirror and rotation, colour jitter, greyscale, blur, solarisation.
-    Saturation, hue and greyscale leave images without three channels as they are.
+    Saturation, hue and greyscale leave images without three channels unchanged.
 
     Attributes:
         scale: smallest and largest area of the crop, as a share of the image.
@@ -64,15 +64,15 @@ class Augmentation:
             if not 0 < low <= high:
                 raise EigenmapError(f"{name} must be two numbers 0 < low <= high, not {(low, high)}.")
         if self.scale[1] > 1:
-            raise EigenmapError(f"scale is a share of the image and must not exceed 1, but ends at {self.scale[1]}.")
+            raise EigenmapError(f"scale is a share of the image and must be at most 1, not {self.scale[1]}.")
         for name in ("flip", "jitter", "grey", "blur", "solarise", "solarise_threshold"):
             if not 0 <= getattr(self, name) <= 1:
-                raise EigenmapError(f"{name} must lie between 0 and 1, not {getattr(self, name)}.")
+                raise EigenmapError(f"{name} must be between 0 and 1, not {getattr(self, name)}.")
         for name in ("rotation", "brightness", "contrast", "saturation", "hue"):
             if getattr(self, name) < 0:
-                raise EigenmapError(f"{name} must not be negative, not {getattr(self, name)}.")
+                raise EigenmapError(f"{name} must be 0 or more, not {getattr(self, name)}.")
         if self.hue > 0.5:
-            raise EigenmapError(f"hue is a share of the colour circle and must not exceed 0.5, not {self.hue}.")
+            raise EigenmapError(f"hue is a share of the colour circle and must be at most 0.5, not {self.hue}.")
         if self.interpolation not in ("bilinear", "bicubic"):
             raise EigenmapError(f'interpolation must be "bilinear" or "bicubic", not {self.interpolation!r}.')
 
@@ -119,7 +119,7 @@ POLICIES: dict[str, ViewPair] = {
 - `simclr`: Chen et al. [2], colour strength 1.
 - `barlow_twins`: Zbontar et al. [3], the same as BYOL's: the first view is always blurred, the second sometimes
 solarised.
-- `catalogue`: `weak` with much more jitter, for the embedded catalogue, where shape identifies a thing and   brightness
+- `catalogue`: `weak` with much more jitter, for the embedded catalogue, where shape identifies an item and brightness
 does not; chosen on its validation images.
 
 [1] da Costa et al. solo-learn: a library of self-supervised methods. JMLR 2022.

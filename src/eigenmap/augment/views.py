@@ -1,9 +1,9 @@
-"""Two random views of one image: the relation behind self-supervised learning on pictures.
+"""Two random views of one image: the relation behind self-supervised learning on images.
 
     views = TwoViews("cifar", image_size=32)
     x, x_plus = views(pixels, torch.Generator().manual_seed(0))      # uint8 (B, C, H, W) -> floats (B, C, 32, 32)
 
-Views are made from batches of uint8 pixels on the device where these are, with parameters that differ between images.
+Views are made from batches of uint8 pixels, on the device of the pixels, with different parameters for each image.
 All randomness comes from one CPU generator, so a batch is the same on a CPU and, up to rounding, on a GPU.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 # A CPU processes this many values at a time (0.5 MB): pieces that stay in its cache are up to twice as fast as
-# whole batches.
+# full batches.
 _CACHED_VALUES = 2**17
 
 
@@ -83,10 +83,10 @@ class TwoViews:
     """Makes pairs of random views (x, x_plus) of images.
 
     Args:
-        views: the name of a recipe (`weak`, `cifar`, `simclr`, `barlow_twins`) or two `Augmentation`s.
+        views: a name from `POLICIES`, such as "cifar", or two `Augmentation`s.
         image_size: side of the views in pixels; the images may have any size.
         standardisation: applied last, and by `plain_view`.
-        plain_share: share of the shorter side that the plain view shows, its middle.
+        plain_share: side of the central square in the plain view, as a share of the shorter side.
 
     Example:
         >>> views = TwoViews("cifar", image_size=32)
@@ -138,7 +138,7 @@ class TwoViews:
     ) -> tuple[Draws, Draws]:
         """Draw the parameters of both views of `count` images of shape (channels, height, width)."""
         if aspects is not None and (self.first.rotation or self.second.rotation):
-            raise EigenmapError("Crops of whole images cannot be rotated: choose views without rotation.")
+            raise EigenmapError("Crops of uncut images cannot be rotated: choose views without rotation.")
         shapes = None if aspects is None else aspects.numpy()
         return (
             draw_views(self.first, count, image_shape, generator, shapes),
@@ -184,8 +184,8 @@ def plain_view(
 ) -> Tensor:
     """Make the deterministic view of uint8 images: a central square, resized, standardised.
 
-    The square is as large as it can be, times `share`. With `aspects` (B,) the images are pictures of these shapes,
-    width / height, squeezed into squares.
+    The square is as large as possible, times `share`. With `aspects` (B,), the images are pictures of this width /
+    height that were squeezed into squares.
     """
     x = _to_unit_range(images)
     height, width = images.shape[2:]

@@ -51,7 +51,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 
 def _plain_flags(command: Any, ctx: Any) -> Any:
-    """Let the help of a command list flags without a type, which would look as if they took a value."""
+    """Hide the type of flags in a command's help, which would look as if they took a value."""
     asked_help = command.get_help_option(ctx) if command is not None else None
     for param in [] if command is None else [*command.params, *([] if asked_help is None else [asked_help])]:
         if getattr(param, "is_flag", False) and param.metavar is None:
@@ -96,7 +96,7 @@ class Verbs(TyperGroup):
 
 
 def _says_no_memory(error: Exception) -> bool:
-    """Tell whether an error of Python, or of torch on a CPU or GPU, is about memory."""
+    """Tell whether an error, from Python or from torch on a CPU or GPU, means that memory ran out."""
     return isinstance(error, MemoryError) or bool(re.search(r"can't allocate memory|out of memory", str(error)))
 
 

@@ -40,7 +40,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_result(content: Any = "") -> None:
-    """Print a result, a line or a table; of several processes only the first one does."""
+    """Print a result, a line or a table; only the first of several processes prints."""
     if not is_first_process():
         return
     shown = printable(content) if isinstance(content, str) else _Harmless(content)
@@ -60,7 +60,7 @@ def number_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str
 
 
 def note(line: str) -> None:
-    """Print a note that is not a result; of several processes only the first one does."""
+    """Print a note that is not a result; only the first of several processes prints."""
     if not is_first_process():
         return
     console(stderr=True).print(printable(line), markup=False, soft_wrap=True)

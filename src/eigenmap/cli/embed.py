@@ -39,7 +39,7 @@ class Files(str, Enum):
 
 
 class Engine(str, Enum):
-    """Where codes are computed."""
+    """Engine that computes the codes."""
 
     local = "local"
     ray = "ray"

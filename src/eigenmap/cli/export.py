@@ -17,7 +17,7 @@ from eigenmap.core.folders import is_empty_folder
 from eigenmap.core.words import count
 
 FOLDER = "sentence-transformers"
-"""What --to says for a folder in place of a file."""
+"""Value of --to for a folder instead of a file."""
 
 
 @app.command(
@@ -69,9 +69,9 @@ def export(
     ONNX: pixels or vectors in, codes out, any number at a time. Parquet: columns id and code. FAISS: a flat index of
     inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
 
-    A linear model of vectors x makes codes (x - mean) @ (matrix * weights) of norm 1. map.npz and map.safetensors hold
-    these three, map.npy one matrix for [x, 1], and codes.sql a function codes(vector) for PostgreSQL with pgvector.
-    A sentence-transformers folder makes codes of texts, without eigenmap if the model is linear.
+    A linear model of vectors x makes codes (x - mean) @ (matrix * weights) of norm 1. map.npz and map.safetensors
+    contain these three, map.npy one matrix for [x, 1], and codes.sql a function codes(vector) for PostgreSQL with
+    pgvector. A sentence-transformers folder turns texts into codes, without eigenmap if the model is linear.
     """
     if str(to) == FOLDER:
         said = _export_folder(what, base, out, dim, side, force)
@@ -100,7 +100,7 @@ def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table:
             raise EigenmapError("--table is for the codes of an index; leave it out for a model.")
         return _export_model(what, to, dim, side, force)
     if side is not None:
-        raise EigenmapError("--side says which space of a model to export; leave it out for the codes of an index.")
+        raise EigenmapError("--side selects a space of a model; leave it out for the codes of an index.")
     return _export_codes(what, to, dim, table, force)
 
 

@@ -87,7 +87,7 @@ def objectives() -> None:
 
     from eigenmap.objectives import OBJECTIVES, build
 
-    table = _table("objective", "what it is", "objective_options")
+    table = _table("objective", "description", "objective_options")
     for name, constructor in OBJECTIVES.items():
         table.add_row(name, build(name).summary, ", ".join(signature(constructor).parameters))
     print_result(table)
@@ -179,7 +179,7 @@ def _spectrum(eigenvalues: Sequence[float] | Values, largest: float = 1.0) -> Ta
 
 
 def _kernel_model(place: Path) -> None:
-    """Describe a saved `NeuralEigenmap`, without what must be passed to `load` again."""
+    """Describe a saved `NeuralEigenmap`, without the objects that must be passed to `load` again."""
     from eigenmap.estimators.saved import read_estimator
 
     about, tensors = read_estimator(place)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eigenmap.model import Codes, Eigenmap
 
 FILES = (".npy", ".npz")
-FULL_LENGTH = "A folder of node codes stores them at full length; leave --dim out and cut the codes later."
+FULL_LENGTH = "A folder stores node codes at full length; leave --dim out and cut the codes later."
 
 
 @dataclass(frozen=True)

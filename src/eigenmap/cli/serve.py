@@ -78,7 +78,7 @@ def serve(
 
 
 def _explorer(index: Path, images: Path | None) -> Explorer:
-    """Open an index, or vectors of a file, which have no model and no pictures."""
+    """Open an index, or a file of vectors, which has no model and no pictures."""
     from eigenmap.cli.search import database
     from eigenmap.service.explorer import Explorer
     from eigenmap.service.thumbnails import StoredPictures
@@ -86,5 +86,5 @@ def _explorer(index: Path, images: Path | None) -> Explorer:
     if not database.is_plain(index):
         return Explorer.open(index, images)
     if images is not None:
-        raise EigenmapError(f"--images is for an index of images, and {index} is a file of vectors; leave it out.")
+        raise EigenmapError(f"--images is for an index of images, but {index} is a file of vectors; leave it out.")
     return Explorer(database.plain_index(index), None, index.name, StoredPictures(index))

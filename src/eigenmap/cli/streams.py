@@ -86,11 +86,11 @@ class _Stream:
 
 
 class _Notes(_Stream):
-    """Standard error: what cannot be written is dropped."""
+    """Standard error: output that cannot be written is dropped."""
 
 
 class _Results(_Stream):
-    """Standard output: what cannot be written ends the command."""
+    """Standard output: a failed write ends the command."""
 
     def __init__(self, stream: TextIO, closed: bool) -> None:
         super().__init__(stream)

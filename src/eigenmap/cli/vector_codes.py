@@ -37,7 +37,7 @@ SideOption = Annotated[
 
 
 def side_of(model: Eigenmap, side: Side | None) -> Eigenmap:
-    """Return the model of one side; raise if a model of two spaces is given no side."""
+    """Return the model of one side; a model of two spaces needs a side."""
     if model.right is not None and side is None:
         raise EigenmapError("The model has two spaces: give the one of the vectors with --side left or --side right.")
     return model.side(None if side is None else side.value)
@@ -54,7 +54,7 @@ def open_vectors(model: Eigenmap, source: Path) -> Vectors:
 def encode_vectors(
     model: Eigenmap | None, vectors: Vectors, dim: int, device: str, quiet: bool = False
 ) -> Iterator[Codes]:
-    """Encode vectors block by block, in their order; without a model their first `dim` numbers, of norm 1."""
+    """Encode vectors block by block, in order; without a model, cut them at `dim` and scale them to norm 1."""
     import numpy as np
 
     from eigenmap.search.scan import comparable
@@ -65,7 +65,7 @@ def encode_vectors(
             if model is not None:
                 yield model.encode(rows, dim, device=device)
             else:
-                # Scaled first: numbers that only float64 holds would be infinite as float32.
+                # Scale first: numbers beyond the range of float32 would become infinite.
                 largest = np.abs(rows[:, :dim]).max(axis=1, keepdims=True)
                 yield comparable((rows[:, :dim] / np.where(largest > 0, largest, 1)).astype(np.float32), "cosine")
             done += len(rows)
@@ -114,14 +114,14 @@ def query_codes(
 
 
 def _plain_queries(source: Path, dim: int, quiet: bool) -> Vectors:
-    """Vectors to search an index of plain vectors with: as long as those in it, or longer if these were cut."""
+    """Open query vectors for an index of plain vectors; they are cut to its length, with a note, if they are longer."""
     from eigenmap.data.vectors.vectors import load_vectors
 
     vectors = load_vectors(source)
     if vectors.n_features < dim:
-        raise EigenmapError(f"The index contains vectors of {dim:,} numbers, and those of {source} have fewer.")
-    if vectors.n_features > dim and not quiet:
-        note(
-            f"Vectors of {source} are cut at {dim:,} of {vectors.n_features:,} numbers, as long as those in the index."
+        raise EigenmapError(
+            f"The index contains vectors of {dim:,} numbers, but those in {source} have fewer; give longer ones."
         )
+    if vectors.n_features > dim and not quiet:
+        note(f"Vectors in {source} are cut from {vectors.n_features:,} to {dim:,} numbers, the length in the index.")
     return vectors

@@ -81,7 +81,7 @@ def _estimator(place: Path) -> list[str]:
 
 
 def _run(place: Path) -> list[str]:
-    """Check the model, if training has finished, and the checkpoint and metrics, if they were kept."""
+    """Check the model, if training has finished, and the checkpoint and metrics, if they exist."""
     from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
     from eigenmap.training import checkpoint, metrics
     from eigenmap.training.run import METRICS_FILE

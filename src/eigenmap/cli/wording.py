@@ -39,8 +39,8 @@ def in_command_words(message: str, options: Mapping[str, str]) -> str:
     >>> options = {"force": "--force", "bytes_per_item": "--bytes-per-item", "lr": "--lr"}
     >>> in_command_words("choose another, or use force=True; bytes_per_item must be 1 to 8", options)
     'choose another, or use --force; --bytes-per-item must be 1 to 8'
-    >>> in_command_words("Try lr=0.1, or clip_norm=1; force is no virtue", options)
-    'Try --lr 0.1, or clip_norm=1; force is no virtue'
+    >>> in_command_words("Try lr=0.1, or clip_norm=1; force is not an option here", options)
+    'Try --lr 0.1, or clip_norm=1; force is not an option here'
     """
 
     def told(match: re.Match[str]) -> str:

@@ -169,7 +169,7 @@ def staged_folder(
 
 @contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """An empty, hidden folder beside `path` for the time of the block; what a killed process left there is removed."""
+    """Yield an empty, hidden folder beside `path` and remove it after the block, with leftovers of killed processes."""
     target = path.absolute()
     try:
         make_folder(target.parent)

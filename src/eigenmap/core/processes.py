@@ -1,4 +1,4 @@
-"""The place of this process among those of a run, from the environment that started it."""
+"""Rank of this process within its run, from environment variables."""
 
 from __future__ import annotations
 

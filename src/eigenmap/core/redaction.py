@@ -13,7 +13,7 @@ from urllib.parse import unquote
 HIDDEN = "***"
 
 _EXAMPLE = "postgresql://user@"
-"""Beginnings of the addresses in our own messages, which have no password."""
+"""Beginning of the addresses in our own messages, which have no password."""
 
 _ADDRESS = re.compile(r"(?<![\w+.-])(?!\d)([\w+.-]{2,}:/+)(\S*)")
 _DRIVE = re.compile(r"\W*[A-Za-z]:[\\/]")
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"(?:[^:\[\]]*|\[[\da-fA-F:.]*\])(?::\d{0,5})?")
 """A host with an optional port."""
 
 _IMAGE = re.compile(r"@[^@/\\:?#&=,]*\.(?:jpe?g|png|gif|webp|bmp|tiff?|heic|avif)[.,;:)'\"`]*", re.IGNORECASE)
-"""File extensions of images; no host has such a name."""
+"""Image file names, such as `@2x.jpg`; no host name ends like that."""
 
 _NAME = re.compile(r"(?<![\w%.+-])([\w%.+-]+)(?:['\"]\s*:|['\"]?\s*=)\s*")
 _SECRET = re.compile(r"(?:password|passwd|passphrase|passfile|pass|pwd|secret)$")

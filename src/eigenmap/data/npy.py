@@ -4,8 +4,8 @@
     with open_npz(Path("graph.npz")) as arrays:
         arrays.names, arrays["x"]
 
-Nothing is unpickled, and nothing is allocated that the file is not large enough to hold: a header is compared with the
-bytes that follow it first. Any problem with a file becomes one sentence that names it.
+Nothing is unpickled, and no memory is allocated before a header has been compared with the number of bytes that follow
+it. Any problem with a file becomes a one-sentence error that names it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _read_header(stream: IO[bytes]) -> _Header:
 
 
 def _literal(text: str) -> object:
-    """Parse a Python literal; numbers may be those of Python 2, such as 10L."""
+    """Parse a Python literal; numbers may be in Python 2 form, such as 10L."""
     try:
         return ast.literal_eval(re.sub(r"(?<=[0-9])L\b", "", text).strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -184,7 +184,7 @@ def _shape(shape: object) -> tuple[int, ...]:
 
 def _dtype(descr: object) -> np.dtype[Any]:
     if descr in ("|O", "O"):
-        raise ValueError("it contains Python objects, which would have to be executed; store numbers or text")
+        raise ValueError("it contains pickled Python objects, which are never loaded; store numbers or text")
     if not isinstance(descr, str) or not _DESCR.fullmatch(descr):
         raise ValueError(f"it contains {str(descr)[:60]} instead of numbers or text")
     try:

@@ -34,6 +34,6 @@ def readable(file: Path) -> Iterator[None]:
 
 
 def batches(source: Any, file: Path, rows: int, **which: Any) -> Iterator[Any]:
-    """Yield batches of rows of an open file; a file may be damaged behind an intact footer."""
+    """Yield batches of rows of an open file; a file may be damaged although its footer is intact."""
     with readable(file):
         yield from source.iter_batches(batch_size=rows, **which)

@@ -3,7 +3,7 @@
     demo = run(Path("runs/demo"))
     demo.scenes["clean"].methods["ours"].value("map_over_found@1000", dim=8)
 
-`study` trains and measures, `methods` defines what is compared, `page` makes the figures, the report and demo.json.
+`study` trains and measures, `methods` defines the methods compared, `page` makes the figures, the report and demo.json.
 """
 
 from eigenmap.demo.methods import METRIC_NAMES, Method

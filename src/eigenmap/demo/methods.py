@@ -5,8 +5,8 @@
 
 - ours: the ordered code of the model.
 - random: features of an *unordered* model (spectral contrastive loss, same network, views and steps) in random
-  order, mean and spread over ten draws. Training it would double the time of the demo, so its figures come from a
-  file that `benchmarks/catalogue/runs.py` wrote, together with how it was made.
+  order, mean and spread over ten draws. Training it would double the time of the demo, so its figures and settings
+  come from a file written by `benchmarks/catalogue/runs.py`.
 - encoder-pca: principal components of our encoder's output, centred.
 - pixel-pca: principal components of the pixels, centred.
 - pixels: the pixels as they are.
@@ -49,7 +49,7 @@ LEVEL = 0.01
 
 @dataclass(frozen=True)
 class Method:
-    """One way to make codes, with its scores: one row per length, as `evaluation.retrieval` returns them."""
+    """A method that makes codes, and its scores: one row per length, as returned by `evaluation.retrieval`."""
 
     key: str
     rows: Sequence[ScoreRow]
@@ -96,7 +96,7 @@ def stored_rival() -> dict[str, Any]:
 
 
 def where_pixels_are_level(methods: Mapping[str, Method]) -> str:
-    """Return one sentence about mAP over the top 100, where aligned pictures leave a network little to gain."""
+    """Compare with PCA of pixels by mAP over the top 100, in one sentence; aligned pictures leave little to gain."""
     metric = "map_over_found@100"
     ours, pixels = methods["ours"].values(metric), methods["pixel-pca"].values(metric)
     shared = [dim for dim in ours if dim in pixels]

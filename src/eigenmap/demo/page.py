@@ -53,7 +53,7 @@ def write_all(demo: Demo, out: Path) -> None:
 
 
 def runs_of(demo: Demo, out: Path) -> list[TrainedRun]:
-    """Return the two runs in the form that run reports take."""
+    """Return the two runs in the form required by run reports."""
     return [
         TrainedRun(scene.model, scene.history, out / name, name, _TITLES[name]) for name, scene in demo.scenes.items()
     ]

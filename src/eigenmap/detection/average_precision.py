@@ -1,8 +1,8 @@
-"""Average precision of detections as COCO defines it, over boxes or masks.
+"""Average precision of detections as defined by COCO, for boxes or masks.
 
-For each class and overlap t = .50, .55, ... .95: detections of all images by falling score are right if they overlap an
-object that no better one has taken by at least t. AP is the mean of the interpolated precision at recalls
-0, .01, ... 1, over classes with objects and over t.
+For each class and overlap t = .50, .55, ... .95, detections are sorted by descending score. A detection is correct if
+it overlaps an object by at least t that no better detection has claimed. AP is the mean of the interpolated precision
+at recalls 0, .01, ... 1, over all t and all classes with objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eigenmap.detection.rle import from_text, mask_of
 OVERLAPS = np.linspace(0.5, 0.95, 10)
 RECALLS = np.linspace(0, 1, 101)
 MOST = 100
-"""Detections per image and class that count."""
+"""Maximum number of detections per image and class."""
 
 Values = npt.NDArray[np.float64]
 Kind = Literal["bbox", "segm"]
@@ -35,7 +35,7 @@ class Precision(TypedDict):
 
 
 def average_precision(truth: Mapping[str, Any], found: Sequence[Mapping[str, Any]], kind: Kind) -> Precision:
-    """Score detections in the format of COCO's results against instances in its format, without crowds."""
+    """Score detections against annotated instances, both in COCO's format; crowds are ignored."""
     images = [image["id"] for image in truth["images"]]
     by_class = []
     for category in truth["categories"]:
@@ -78,21 +78,21 @@ def _class_precision(
 
 
 def _matches(overlap: Values) -> npt.NDArray[np.bool_]:
-    """Return which detections (rows, best first) take an object, at each overlap."""
+    """Tell which detections (rows, best first) are matched to an object, at each overlap."""
     taken = np.zeros((len(OVERLAPS), overlap.shape[1]), dtype=bool)
     right = np.zeros((len(OVERLAPS), overlap.shape[0]), dtype=bool)
     for place, least in enumerate(OVERLAPS):
         for row, values in enumerate(overlap):
             free = np.where(taken[place], -1.0, values)
             if len(free) and free.max() >= min(least, 1 - 1e-10):
-                # Of equal overlaps the last one is taken, as COCO's tools do.
+                # Of equal overlaps take the last one, as COCO's tools do.
                 taken[place, len(free) - 1 - int(free[::-1].argmax())] = True
                 right[place, row] = True
     return right
 
 
 def _interpolated(hits: npt.NDArray[np.bool_], total: int) -> float:
-    """Return the mean of the largest precision at each recall or above."""
+    """Return the mean over recalls of the largest precision at that recall or above."""
     found = hits.cumsum()
     recall, precision = found / total, found / np.arange(1, len(hits) + 1)
     best = np.maximum.accumulate(precision[::-1])[::-1]
@@ -103,7 +103,7 @@ def _interpolated(hits: npt.NDArray[np.bool_], total: int) -> float:
 def overlaps(
     found: Sequence[Mapping[str, Any]], objects: Sequence[Mapping[str, Any]], kind: Kind, size: tuple[int, int]
 ) -> Values:
-    """Return intersections over unions, detections by objects."""
+    """Return the intersections over unions as a matrix (detections, objects)."""
     if kind == "bbox":
         first, second = (
             torch.tensor([row["bbox"] for row in rows], dtype=torch.float64).reshape(-1, 4) for rows in (found, objects)
@@ -122,7 +122,7 @@ def overlaps(
 
 
 def segmentation_mask(segmentation: Any, size: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Return the mask of polygons, or of runs as a list or as text."""
+    """Return the mask of a segmentation: polygons, or run lengths as a list or as text."""
     if isinstance(segmentation, Mapping):
         counts = segmentation["counts"]
         return mask_of(from_text(counts) if isinstance(counts, str) else counts, *segmentation["size"])
@@ -130,7 +130,7 @@ def segmentation_mask(segmentation: Any, size: tuple[int, int]) -> npt.NDArray[n
 
     picture = Image.new("1", (size[1], size[0]))
     for polygon in segmentation:
-        # Pixels whose centres are inside: polygons are given in edges of pixels.
+        # Polygon coordinates refer to pixel edges; a pixel belongs to the mask if its centre is inside.
         corners = [value - 0.5 for value in polygon]
         ImageDraw.Draw(picture).polygon(list(zip(corners[0::2], corners[1::2], strict=True)), fill=1)
     return np.asarray(picture, dtype=bool)

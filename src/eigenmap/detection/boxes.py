@@ -1,4 +1,4 @@
-"""Boxes (x1, y1, x2, y2) in pixels: overlap, suppression, anchors, and corrections relative to other boxes.
+"""Boxes (x1, y1, x2, y2) in pixels: overlap, non-maximum suppression, anchors, and offsets from reference boxes.
 
 References:
     [1] Ren, He, Girshick, Sun. Faster R-CNN. NeurIPS 2015.
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 LARGEST = math.log(1000 / 16)
-"""Largest logarithm by which a side may grow."""
+"""Maximum logarithm of the factor by which a side may grow."""
 
 
 def box_area(boxes: Tensor) -> Tensor:
@@ -35,10 +35,10 @@ def box_iou(a: Tensor, b: Tensor) -> Tensor:
 
 
 def nms(boxes: Tensor, scores: Tensor, overlap: float) -> Tensor:
-    """Return the boxes that greedy non-maximum suppression keeps, best first; equal scores by number.
+    """Return the indices of the boxes kept by greedy non-maximum suppression, best first; equal scores by index.
 
-    A box is kept iff no better kept box overlaps it by more than `overlap`. Since only better ones decide, repeating
-    that rule for all boxes at once settles them in order, in as many rounds as the longest chain of overlaps.
+    A box is kept if no better kept box overlaps it by more than `overlap`. Since a box depends only on better ones,
+    applying this rule repeatedly to all boxes at once converges, in as many rounds as the longest chain of overlaps.
     """
     order = torch.argsort(scores, descending=True, stable=True)
     sorted_boxes = boxes[order]
@@ -52,7 +52,7 @@ def nms(boxes: Tensor, scores: Tensor, overlap: float) -> Tensor:
 
 
 def nms_by_class(boxes: Tensor, scores: Tensor, classes: Tensor, overlap: float) -> Tensor:
-    """Return what suppression within each class keeps, best first: classes are moved apart."""
+    """Return the boxes kept by `nms` within each class, best first; boxes of different classes are shifted apart."""
     if len(boxes) == 0:
         return torch.empty(0, dtype=torch.long, device=boxes.device)
     apart = (boxes.max() - boxes.min().clamp(max=0) + 1) * classes.to(boxes)
@@ -62,7 +62,7 @@ def nms_by_class(boxes: Tensor, scores: Tensor, classes: Tensor, overlap: float)
 def anchors(
     height: int, width: int, stride: float, sizes: Sequence[int], ratios: Sequence[float], device: torch.device
 ) -> Tensor:
-    """Return boxes around the corner of every cell of a feature map, cell by cell: (height * width * shapes, 4)."""
+    """Return anchors around the corner of every cell of a feature map, cell by cell: (height * width * shapes, 4)."""
     shapes = torch.tensor(
         [
             [-0.5 * size / ratio**0.5, -0.5 * size * ratio**0.5, 0.5 * size / ratio**0.5, 0.5 * size * ratio**0.5]
@@ -79,14 +79,14 @@ def anchors(
 
 
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float] = (1, 1, 1, 1)) -> Tensor:
-    """Return corrections of references: shifts in units of their sides, and logarithms of the ratio of sides [1]."""
+    """Return offsets of boxes from references: shifts in units of their sides, and log ratios of the sides [1]."""
     size, own = references[:, 2:] - references[:, :2], boxes[:, 2:] - boxes[:, :2]
     shift = ((boxes[:, :2] + boxes[:, 2:]) - (references[:, :2] + references[:, 2:])) / 2 / size
     return torch.cat([shift, (own / size).log()], dim=1) * torch.tensor(weights, device=boxes.device)
 
 
 def decode(deltas: Tensor, references: Tensor, weights: Sequence[float] = (1, 1, 1, 1)) -> Tensor:
-    """Apply corrections; the inverse of `encode`."""
+    """Apply offsets to references; the inverse of `encode`."""
     deltas = deltas.float() / torch.tensor(weights, device=deltas.device)
     size, centre = references[:, 2:] - references[:, :2], (references[:, :2] + references[:, 2:]) / 2
     centre = centre + deltas[:, :2] * size
@@ -95,6 +95,6 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float] = (1, 1,
 
 
 def clip(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Cut boxes at the border of an image."""
+    """Clip boxes to the image."""
     x, y = boxes[:, 0::2].clamp(0, width), boxes[:, 1::2].clamp(0, height)
     return torch.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1]], dim=1)

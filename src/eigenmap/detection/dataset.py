@@ -1,4 +1,4 @@
-"""Images with instances in COCO's format, read one by one and put together in batches."""
+"""Detection sets in COCO's format, read image by image and padded into batches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from eigenmap.detection.mask_rcnn import Target
 
 @dataclass(frozen=True)
 class DetectionSet:
-    """A part of a detection set.
+    """One part of a detection set, such as the training images.
 
     Attributes:
         folder: holds PART/ with images and annotations/instances_PART.json.
         content: images, annotations and categories.
-        sides: lengths of the shorter side to draw from in training; the last one is used in detection. Empty: as it is.
+        sides: lengths of the shorter side to draw from in training; detection uses the last one. Empty: no resizing.
         longest: maximum length of the longer side.
 
     """
@@ -41,7 +41,7 @@ class DetectionSet:
 
     @classmethod
     def open(cls, folder: Path, part: str, **settings: Any) -> DetectionSet:
-        """Read the instances of a part; raise with the expected layout if something is missing."""
+        """Read the instances of a part; if something is missing, the error describes the expected layout."""
         content = read_instances(folder, part)
         for row in content["images"]:
             if not all(isinstance(row.get(side), int) for side in ("height", "width")):
@@ -71,7 +71,7 @@ class DetectionSet:
         return found
 
     def picture(self, number: int, side: int | None, flip: bool) -> tuple[Tensor, float]:
-        """Return a standardised image (3, H, W), and by how much it was enlarged."""
+        """Return a standardised image (3, H, W) and the factor by which it was enlarged."""
         file = self.folder / self.part / self.content["images"][number]["file_name"]
         try:
             with Image.open(file) as image:
@@ -91,7 +91,7 @@ class DetectionSet:
     def target(
         self, rows: Sequence[Mapping[str, Any]], number: int, scale: float, size: tuple[int, int], flip: bool
     ) -> Target:
-        """Return the objects of an image that was enlarged and perhaps mirrored."""
+        """Return the objects of an image, enlarged and mirrored like the image itself."""
         about = self.content["images"][number]
         column = self.column()
         masks = torch.zeros(len(rows), *size, dtype=torch.bool)
@@ -110,7 +110,7 @@ class DetectionSet:
 
 
 def joined(pictures: Sequence[Tensor]) -> tuple[Tensor, list[tuple[int, int]]]:
-    """Pad images with zeros to a common size; also return their own sizes."""
+    """Pad images with zeros to a common size; also return their original sizes."""
     sizes = [(int(each.shape[1]), int(each.shape[2])) for each in pictures]
     height, width = (max(size[axis] for size in sizes) for axis in (0, 1))
     padded = [functional.pad(each, (0, width - each.shape[2], 0, height - each.shape[1])) for each in pictures]

@@ -1,4 +1,4 @@
-"""Fine-tuning of a detector, on any number of processes, and its detections as JSON."""
+"""Fine-tuning of a detector on any number of processes, and its detections as JSON."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Found = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Length and rate of fine-tuning; the defaults are the 1x schedule with the paper's rate.
+    """Length and learning rate of fine-tuning; the defaults are the 1x schedule with the paper's rate.
 
     Attributes:
-        steps: of `batch_size` images each; the rate falls to a tenth at each of `drops`.
-        warmup: steps over which the rate rises.
+        steps: number of steps of `batch_size` images each; the rate drops to a tenth at each step in `drops`.
+        warmup: number of steps over which the rate rises.
 
     """
 
@@ -38,7 +38,7 @@ class Schedule:
     weight_decay: float = 1e-4
 
     def rate(self, step: int) -> float:
-        """Return the rate of a step, counted from 0, as a share of `lr`.
+        """Return the learning rate of a step, counted from 0, as a share of `lr`.
 
         >>> [Schedule(drops=(3, 5), warmup=2).rate(step) for step in (0, 1, 2, 3)]
         [0.5, 1.0, 1.0, 0.1]
@@ -58,9 +58,9 @@ def finetune(
     precision: str = "32-true",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[float]:
-    """Train in place; return the loss of every step, averaged over processes.
+    """Train a detector in place; return the loss of every step, averaged over processes.
 
-    Each process takes its part of every batch. BatchNorm pools its statistics over GPUs.
+    Each process takes its part of every batch. BatchNorm statistics are shared between GPUs.
     """
     config = replace(TrainingConfig(steps=schedule.steps), accelerator=device, devices=devices, precision=precision)  # type: ignore[arg-type]
     fabric = start(config)
@@ -103,7 +103,7 @@ def finetune(
 
 @torch.no_grad()
 def detections(detector: MaskRCNN, test: DetectionSet, batch_size: int = 8) -> Found:
-    """Return what a detector finds in every image, in the format of COCO's results."""
+    """Return the detections in every image, in the format of COCO's results."""
     device = next(detector.parameters()).device
     categories = {place: number for number, place in test.column().items()}
     side = test.sides[-1] if test.sides else None

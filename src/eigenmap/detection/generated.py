@@ -1,7 +1,7 @@
-"""A small detection set in COCO's format, made of real pictures by a seed.
+"""Generated detection set: a small set in COCO's format, composed at random from labelled pictures.
 
-Pictures with a class are cut to ellipses and other outlines and pasted onto a canvas of another picture, so that boxes
-and masks are known exactly. It is no substitute for COCO: it compares initial weights in minutes.
+Pictures are cut to ellipses and other outlines and pasted onto a noisy grey background, so that boxes and masks are
+known exactly. The set does not replace COCO, but compares initial weights in minutes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from eigenmap.detection.rle import runs_of, to_text
 
 Picture = npt.NDArray[np.uint8]
 LEAST_SEEN = 0.4
-"""An object of which less than this share is visible is left out."""
+"""Minimum visible share of an object; others are left out."""
 
 
 def generate_detection_set(
     images: ImageSet, folder: Path, part: str, count: int, side: int, seed: int, most: int = 4
 ) -> dict[str, Any]:
-    """Write FOLDER/PART/*.png and FOLDER/annotations/instances_PART.json; return the latter's content."""
+    """Write FOLDER/PART/*.png and FOLDER/annotations/instances_PART.json; return the annotations."""
     assert images.labels is not None
     rng = np.random.default_rng(seed)
     make_folder(folder / part)
@@ -54,7 +54,7 @@ def compose(
 ) -> tuple[Picture, list[tuple[int, npt.NDArray[np.bool_]]]]:
     """Return a canvas with pasted pictures, and the class and visible mask of each; later ones cover earlier ones."""
     backdrop = pictures[rng.integers(len(pictures))]
-    # A grey, flat version of some picture: objects stand out, and no object of a class is hidden in it.
+    # Noise around the mean grey of some picture: objects stand out, and the background contains no other object.
     faded = np.repeat(backdrop.mean((0, 1, 2), keepdims=True), side, 0).repeat(side, 1).repeat(3, 2)
     noise = rng.normal(0, 12, (side, side, 1))
     canvas = np.clip(faded + noise, 0, 255).astype(np.uint8)

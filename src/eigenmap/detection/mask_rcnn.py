@@ -1,6 +1,6 @@
-"""Mask R-CNN on the C4 backbone: regions are pooled from the third stage, and the fourth stage is applied to each.
+"""Mask R-CNN with a C4 backbone: regions are pooled from the third stage, and the fourth stage is applied to each.
 
-With a BatchNorm after the fourth stage and trained BatchNorm throughout, as in the code of MoCo that the paper uses.
+A BatchNorm follows the fourth stage, and all BatchNorm layers are trained, as in the MoCo code used by the paper.
 
 References:
     [1] He, Gkioxari, Dollar, Girshick. Mask R-CNN. ICCV 2017.
@@ -29,7 +29,7 @@ BOX_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
 
 @dataclass(frozen=True)
 class Target:
-    """The objects of an image: boxes (n, 4), classes (n,) from 0, masks (n, height, width) bool."""
+    """Objects of an image: boxes (n, 4), classes (n,) from 0, masks (n, height, width) bool."""
 
     boxes: Tensor
     classes: Tensor
@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Detections:
-    """What was found in an image, best first; masks have the size of the image."""
+    """Detections in an image, best first; masks have the size of the image."""
 
     boxes: Tensor
     classes: Tensor
@@ -47,7 +47,7 @@ class Detections:
 
 
 class MaskRCNN(nn.Module):
-    """Losses in training; `detect` otherwise.
+    """Mask R-CNN: calling it returns the training losses, `detect` returns detections.
 
     Args:
         encoder: a ResNet, trained or not; its four stages are used, its pooling is not.
@@ -76,7 +76,7 @@ class MaskRCNN(nn.Module):
         self.generator = torch.Generator().manual_seed(0)
 
     def forward(self, images: Tensor, sizes: Sequence[tuple[int, int]], targets: Sequence[Target]) -> dict[str, Tensor]:
-        """Return the five losses of a batch (B, 3, H, W), of which each image fills its (height, width)."""
+        """Return the five losses of a batch (B, 3, H, W) of padded images of the given sizes (height, width)."""
         features, stride = self._features(images)
         scores, deltas, grid = self.proposals(features, stride)
         objects = [target.boxes for target in targets]
@@ -87,7 +87,7 @@ class MaskRCNN(nn.Module):
 
     @torch.no_grad()
     def detect(self, images: Tensor, sizes: Sequence[tuple[int, int]]) -> list[Detections]:
-        """Return what is in each image of a batch."""
+        """Return the detections in each image of a batch."""
         features, stride = self._features(images)
         scores, deltas, grid = self.proposals(features, stride)
         regions = self.proposals.propose(scores, deltas, grid, sizes)
@@ -120,7 +120,7 @@ class MaskRCNN(nn.Module):
         return out
 
     def _sampled(self, proposed: Sequence[Tensor], targets: Sequence[Target]) -> tuple[list[Tensor], list[Tensor]]:
-        """Choose regions to train on, objects themselves among them; also return their objects."""
+        """Sample regions to train on, including the objects' own boxes; also return the object of each region."""
         regions, numbers = [], []
         for own, target in zip(proposed, targets, strict=True):
             boxes = torch.cat([own, target.boxes])
@@ -147,7 +147,7 @@ class MaskRCNN(nn.Module):
         losses = {"class": functional.cross_entropy(self.classifier(vectors).float(), classes)}
         corrections = self.box_deltas(vectors).float().reshape(-1, self.n_classes, 4)
         scores = self.mask_scores(self.upsample(pooled[inside]).relu()).float()
-        if not bool(inside.any()):  # every parameter takes part in every step, which several processes rely on
+        if not bool(inside.any()):  # every parameter needs a gradient in every step, as several processes require
             return losses | {"box": corrections.sum() * 0, "mask": self._no_masks(pooled)}
         rows, own_class = torch.arange(int(inside.sum()), device=classes.device), classes[inside]
         boxes = torch.cat(list(regions))[inside]
@@ -189,20 +189,20 @@ class MaskRCNN(nn.Module):
 
 
 def _classes(matched: Tensor, target: Target, background: int) -> Tensor:
-    """Return the class of each region; those without an object have the number after the last."""
+    """Return the class of each region; the background has the number after the last class."""
     if len(target.classes) == 0:
         return torch.full_like(matched, background)
     return torch.where(matched >= 0, target.classes[matched.clamp(min=0)], background)
 
 
 def mask_targets(masks: Tensor, boxes: Tensor, side: int) -> Tensor:
-    """Return the part of each mask (n, H, W) inside its box, as (n, side, side) of 0 and 1."""
+    """Return the part of each mask (n, H, W) inside its box, resampled to (n, side, side) with values 0 and 1."""
     rois = torch.cat([torch.arange(len(boxes), device=boxes.device)[:, None].to(boxes), boxes], dim=1)
     return (roi_align(masks[:, None].float(), rois, side)[:, 0] >= 0.5).float()
 
 
 def paste_masks(chances: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return chances (n, side, side) inside boxes as images (n, height, width), bilinear, 0 outside."""
+    """Paste probabilities (n, side, side) into their boxes in images (n, height, width), bilinearly; 0 outside."""
     height, width = size
     x = torch.arange(width, device=boxes.device) + 0.5
     y = torch.arange(height, device=boxes.device) + 0.5

@@ -1,4 +1,4 @@
-"""Assignment of objects to anchors and regions, and random choice of those that are trained on."""
+"""Assignment of objects to anchors and regions, and random sampling of those used in training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ IGNORED, BACKGROUND = -2, -1
 
 
 def match(boxes: Tensor, objects: Tensor, below: float, above: float, *, best_of_each: bool) -> Tensor:
-    """Return, for each box, the number of its object, or BACKGROUND, or IGNORED.
+    """Return the index of each box's object, or BACKGROUND, or IGNORED.
 
-    A box belongs to the object that it overlaps most, if by at least `above`, and to the background if by less than
-    `below`. With `best_of_each`, the boxes that overlap an object more than all others belong to it anyhow.
+    A box belongs to the object that it overlaps most if the overlap is at least `above`, and to the background if it is
+    less than `below`. With `best_of_each`, the boxes that overlap an object most belong to it in any case.
     """
     if len(objects) == 0:
         return torch.full((len(boxes),), BACKGROUND, device=boxes.device)
@@ -29,7 +29,7 @@ def match(boxes: Tensor, objects: Tensor, below: float, above: float, *, best_of
 
 
 def sample(matched: Tensor, count: int, objects_share: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw boxes that belong to objects, at most a share, and fill up with background."""
+    """Draw `count` boxes: those of objects up to `objects_share`, the rest from the background."""
     objects, background = ((matched >= 0).nonzero().flatten(), (matched == BACKGROUND).nonzero().flatten())
     chosen = _drawn(objects, int(count * objects_share), generator)
     return chosen, _drawn(background, count - len(chosen), generator)

@@ -1,4 +1,4 @@
-"""The region proposal network: where something is.
+"""Region proposal network.
 
 References:
     [1] Ren, He, Girshick, Sun. Faster R-CNN. NeurIPS 2015.
@@ -21,7 +21,7 @@ OVERLAP = 0.7
 
 
 class ProposalNetwork(nn.Module):
-    """A 3x3 convolution, then the score of every anchor and its correction."""
+    """A 3x3 convolution, followed by the score and the offsets of every anchor."""
 
     def __init__(self, channels: int, settings: Settings) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class ProposalNetwork(nn.Module):
         self.settings = settings
 
     def forward(self, features: Tensor, stride: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores (B, n), corrections (B, n, 4) and the n anchors."""
+        """Return scores (B, n), offsets (B, n, 4) and the n anchors."""
         hidden = self.conv(features).relu()
         batch, _, height, width = features.shape
         scores = self.objectness(hidden).permute(0, 2, 3, 1).reshape(batch, -1).float()
@@ -46,7 +46,7 @@ class ProposalNetwork(nn.Module):
 
     @torch.no_grad()
     def propose(self, scores: Tensor, deltas: Tensor, grid: Tensor, sizes: Sequence[tuple[int, int]]) -> list[Tensor]:
-        """Return the regions of each image: the best boxes that do not overlap too much."""
+        """Return the proposed regions of each image: the best boxes after non-maximum suppression."""
         number = 0 if self.training else 1
         before, after = self.settings.proposals_before[number], self.settings.proposals_after[number]
         found = []
@@ -61,7 +61,7 @@ class ProposalNetwork(nn.Module):
     def losses(
         self, scores: Tensor, deltas: Tensor, grid: Tensor, objects: Sequence[Tensor], generator: torch.Generator
     ) -> dict[str, Tensor]:
-        """Return the losses of scores and corrections on a sample of the anchors of each image."""
+        """Return the losses of scores and offsets on a sample of each image's anchors."""
         count = self.settings.rpn_batch * len(objects)
         score_loss, box_loss = scores.sum() * 0, deltas.sum() * 0
         for own, corrections, truth in zip(scores, deltas, objects, strict=True):

@@ -1,4 +1,4 @@
-"""Run-length encoded masks of COCO: columns one after another, lengths of runs of 0 and 1 in turn, as short text."""
+"""COCO's run-length encoding of masks: alternating lengths of runs of 0 and 1, column by column, as compact text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def runs_of(mask: Mask) -> list[int]:
-    """Return the lengths of runs of a mask (height, width), column by column, beginning with 0.
+    """Return the run lengths of a mask (height, width), column by column, starting with a run of 0.
 
     >>> runs_of(np.array([[False, True], [True, True]]))
     [1, 3]
@@ -22,13 +22,13 @@ def runs_of(mask: Mask) -> list[int]:
 
 
 def mask_of(runs: Sequence[int], height: int, width: int) -> Mask:
-    """Return the mask of lengths of runs; the inverse of `runs_of`."""
+    """Return the mask with these run lengths; the inverse of `runs_of`."""
     values = np.arange(len(runs)) % 2 == 1
     return np.repeat(values, runs).reshape(width, height).T
 
 
 def to_text(runs: Sequence[int]) -> str:
-    """Write runs as COCO does: from the third on as the difference to the one before the last, 5 bits a character."""
+    """Encode run lengths as COCO does: from the fourth on, differences from two runs earlier; 5 bits per character."""
     text = []
     for place, run in enumerate(runs):
         value, more = run - (runs[place - 2] if place > 2 else 0), True
@@ -40,7 +40,7 @@ def to_text(runs: Sequence[int]) -> str:
 
 
 def from_text(text: str) -> list[int]:
-    """Read runs that `to_text` or COCO's tools wrote."""
+    """Decode run lengths written by `to_text` or COCO's tools."""
     runs: list[int] = []
     value, shift = 0, 0
     for character in text:

@@ -1,4 +1,4 @@
-"""RoIAlign: features of a region, by averages of bilinear samples.
+"""RoIAlign: features of regions as averages of bilinear samples.
 
 References:
     [1] He, Gkioxari, Dollar, Girshick. Mask R-CNN. ICCV 2017.
@@ -14,16 +14,16 @@ from torch import Tensor
 def roi_align(features: Tensor, rois: Tensor, side: int, scale: float = 1.0, samples: int = 0) -> Tensor:
     """Pool regions of feature maps (B, C, H, W) to (n, C, side, side).
 
-    Cell (p, q) of a region is the mean of the features at a grid of points in it. A region x1 ... x2 of the image
-    covers scale * x1 - 1/2 ... scale * x2 - 1/2 of the map, whose values lie at whole numbers. Points beyond the outer
-    values take these, and 0 more than one cell outside.
+    Cell (p, q) of a region is the mean of the features at a grid of points inside the cell. A region x1 ... x2 of the
+    image covers scale * x1 - 1/2 ... scale * x2 - 1/2 of the map, whose values lie at integer coordinates. Points
+    outside the map take the nearest border value, or 0 if they are more than one cell outside.
 
     Args:
-        features: maps of a batch of images.
-        rois: (n, 5): the number of the image, then x1, y1, x2, y2 in pixels of the image.
+        features: feature maps of a batch of images.
+        rois: (n, 5): index of the image, then x1, y1, x2, y2 in image pixels.
         side: cells per side of the result.
-        scale: cells of the map per pixel of the image.
-        samples: points per cell and axis; 0 means as many as map cells that a cell covers.
+        scale: map cells per image pixel.
+        samples: points per cell and axis; 0 means one per map cell covered.
 
     """
     places = rois[:, 1:] * scale - 0.5
@@ -59,7 +59,7 @@ def _pooled(features: Tensor, images: Tensor, places: Tensor, side: int, nx: int
 def _axis(
     low: Tensor, high: Tensor, side: int, count: int, length: int
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Return, along one axis, the two map cells of each sample and their weights: (n, side * count) each."""
+    """Return the two map cells of each sample along one axis, and their weights: (n, side * count) each."""
     grid = (torch.arange(side * count, device=low.device, dtype=low.dtype) + 0.5) / (side * count)
     place = low[:, None] + (high - low)[:, None] * grid
     inside = (place >= -1) & (place <= length)

@@ -1,4 +1,4 @@
-"""Settings of Mask R-CNN; the defaults are those of the C4 baselines that the paper builds on."""
+"""Settings of Mask R-CNN; the defaults are those of the C4 baselines used by the paper."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """Numbers of the detector.
+    """Sizes and thresholds of the detector.
 
     Attributes:
-        anchor_sizes: sides of square anchors in pixels; each comes in the shapes `anchor_ratios` (height / width).
-        pooled: side of the features that a region is pooled to, before the last stage halves it.
-        proposals_before: proposals per image that enter non-maximum suppression, in training and in detection.
-        proposals_after: those that may leave it.
-        rpn_batch: anchors per image that the loss of the proposals is computed on, at most half of them objects.
+        anchor_sizes: sides of square anchors in pixels; each also has the shapes `anchor_ratios` (height / width).
+        pooled: side of the pooled features of a region, before the last stage halves it.
+        proposals_before: proposals per image before non-maximum suppression, in training and in detection.
+        proposals_after: maximum number of proposals per image after non-maximum suppression.
+        rpn_batch: anchors per image in the proposal loss, at most half of them objects.
         roi_batch: regions per image in training, at most a quarter of them objects.
         mask_channels: width of the mask head.
-        score: smallest score of a detection.
-        overlap: largest overlap of two detections of a class.
-        most: largest number of detections per image.
+        score: minimum score of a detection.
+        overlap: maximum overlap of two detections of the same class.
+        most: maximum number of detections per image.
 
     """
 
@@ -46,7 +46,7 @@ SMALL = Settings(
     mask_channels=64,
     most=20,
 )
-"""For pictures of about a hundred pixels."""
+"""Settings for pictures of about a hundred pixels."""
 TINY = Settings(
     anchor_sizes=(16, 32),
     pooled=4,
@@ -57,4 +57,4 @@ TINY = Settings(
     mask_channels=16,
     most=20,
 )
-"""For seconds on a CPU."""
+"""Settings that run in seconds on a CPU."""

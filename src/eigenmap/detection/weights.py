@@ -18,14 +18,14 @@ Names = Literal["torchvision", "detectron2"]
 
 
 def torchvision_weights(encoder: ResNet) -> dict[str, Tensor]:
-    """Return the weights as torchvision names them, which is how they are named here; it has no classifier `fc`."""
+    """Return the weights under torchvision's names, which are also ours; there is no classifier `fc`."""
     return {name: tensor.detach().cpu().clone() for name, tensor in encoder.state_dict().items()}
 
 
 def detectron2_weights(encoder: ResNet) -> dict[str, Tensor]:
-    """Return the weights as detectron2 names a ResNet: stem, res2 to res5, shortcut, and norm inside convolutions.
+    """Return the weights under detectron2's names: stem, res2 to res5, shortcut, and norms inside convolutions.
 
-    Its networks with the stride in the 3x3 convolution need RESNETS.STRIDE_IN_1X1 = False.
+    The stride is in the 3x3 convolution, so detectron2 needs RESNETS.STRIDE_IN_1X1 = False.
     """
     return {
         detectron2_name(name): tensor
@@ -35,7 +35,7 @@ def detectron2_weights(encoder: ResNet) -> dict[str, Tensor]:
 
 
 def detectron2_name(name: str) -> str:
-    """Translate the name of a parameter.
+    """Translate the name of a parameter to detectron2's.
 
     >>> detectron2_name("layer1.0.downsample.1.running_var"), detectron2_name("bn1.weight")
     ('res2.0.shortcut.norm.running_var', 'stem.conv1.norm.weight')
@@ -48,7 +48,7 @@ def detectron2_name(name: str) -> str:
 
 
 def save_weights(encoder: ResNet, file: Path, names: Names) -> None:
-    """Write a torch file: for torchvision the named weights, for detectron2 its dictionary around them."""
+    """Write a torch file: the named weights for torchvision, wrapped in detectron2's dictionary for detectron2."""
     if names not in ("torchvision", "detectron2"):
         raise EigenmapError(f"names must be torchvision or detectron2, not {names!r}.")
     if names == "torchvision":

@@ -1,10 +1,10 @@
-"""Appending of new nodes to a folder of codes, which also updates the codes of their neighbours.
+"""Addition of new nodes to a folder of node codes, with an update of the codes of their neighbours.
 
     append_nodes(model, "nodes/", x_new, [[n, n], [17, 4]])      # the new node n has edges to nodes 17 and 4
 
 New nodes and their stored neighbours are computed together (`relations.neighbourhood`), from the stored states of the
 nodes around them. More distant nodes keep their codes until the graph is embedded again. A new folder is written beside
-the old one and then replaces it, so a killed process leaves the old one as it was.
+the old one and then replaces it, so a killed process leaves the old one intact.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Checksum(NamedTuple):
 
     @classmethod
     def of(cls, file: IO[bytes]) -> Checksum:
-        """Read a file from its beginning and rewind it."""
+        """Compute the checksum of an open file, and rewind it."""
         size = crc = 0
         for block in blocks(file):
             size, crc = size + len(block), zlib.crc32(block, crc)

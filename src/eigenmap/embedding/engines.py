@@ -63,7 +63,7 @@ class Together:
 
     def __enter__(self) -> Together:
         if self.process.world_size > 1:
-            # Shards take as long as they take: waiting for the slowest process is not a failure.
+            # Some shards take very long; waiting for the slowest process must not time out.
             torch.distributed.init_process_group("gloo", timeout=timedelta(days=30))
         return self
 
@@ -72,7 +72,7 @@ class Together:
             torch.distributed.destroy_process_group()
 
     def from_first(self, make: Callable[[], Made]) -> Made | None:
-        """Return what the first process makes, in every process; None in the others if it fails."""
+        """Run `make` in the first process and return its result in every process; None in the others if it fails."""
         if self.process.world_size == 1:
             return make()
         made: list[Made | None] = [None]

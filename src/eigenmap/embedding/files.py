@@ -23,7 +23,7 @@ def names_file(out: Path) -> Path | None:
 
 
 def remove_names(names: Path | None) -> None:
-    """Remove the names of codes that are about to be replaced, so that names never stand beside other codes."""
+    """Remove the names of codes that are about to be replaced, so that names never belong to other codes."""
     if names is not None and names.exists():
         names.unlink()
         sync_directory(names.parent)

@@ -71,7 +71,7 @@ def embed_images(
             folder of codes is replaced; anything else that exists, or appears meanwhile, is refused.
         dim: length of the codes; default all features.
         files: format of the shards in a folder.
-        shard_size: images per shard, which is the most that a kill can cost and that is held in memory as codes.
+        shard_size: images per shard: the most work that a kill can lose, and the most codes held in memory.
         batch_size: number of images encoded at a time.
         device: "cpu" or "cuda"; under `torchrun` each process uses its own GPU.
         strict: raise on the first unreadable image instead of skipping it.
@@ -139,7 +139,7 @@ class _Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class _Begun:
-    """Job in progress: workspace, shards already finished, and what the result may replace."""
+    """Job in progress: its shards, the number already finished, and the output that it may replace."""
 
     folder: ShardFolder
     kept: int
@@ -161,7 +161,7 @@ def _begun(
                 begun = _begin(workspace, stream, wanted, strict, overwrite)
             yield begun
         except BaseException:
-            with suppress(OSError):  # the first error counts; the next run removes what is left
+            with suppress(OSError):  # report the first error; the next run removes leftovers
                 if workspace.is_fruitless():
                     workspace.discard()
             raise

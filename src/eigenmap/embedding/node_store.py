@@ -62,7 +62,7 @@ class NodeCodes:
 
     Attributes:
         path: the folder.
-        fingerprint: fingerprint of the model of the codes.
+        fingerprint: fingerprint of the model that made the codes.
         propagation: propagation of the codes.
         n_components: length of the codes.
         loop: weight of the self-loop at every node.
@@ -123,7 +123,7 @@ class NodeCodes:
         return np.asarray(self.arrays["degrees"][nodes], np.float64)
 
     def states(self, nodes: Numbers) -> list[Matrix]:
-        """Return the states of nodes that each hop needs; nothing else is read."""
+        """Return the states of nodes needed by each hop, reading nothing else."""
         return boundary(self.propagation, {name: self.arrays[name][nodes] for name in _rows_of(self.propagation)})
 
     def own(self, nodes: Numbers) -> Matrix:
@@ -161,7 +161,7 @@ def _rows_of(way: Propagation) -> list[str]:
 
 
 def boundary(way: Propagation, rows: Mapping[str, npt.NDArray[Any]]) -> list[Matrix]:
-    """Return the states that each hop needs, from rows of the stored matrices."""
+    """Return the states needed by each hop, from rows of the stored matrices."""
     states = [np.asarray(rows[name], np.float32) for name in _rows_of(way)]
     return states * way.hops if way.way == "pagerank" else states
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from eigenmap.core.arguments import a_device, a_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.folders import scratch_folder, staged_folder
+from eigenmap.core.folders import is_empty_folder, scratch_folder, staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.embedding.files import write_matrix
 from eigenmap.embedding.node_store import expected, require_nodes, write_description
@@ -40,7 +40,7 @@ Tick = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class GraphRows:
-    """The data from which codes of a graph are computed: model, features, edges, and nodes without features."""
+    """Input for the codes of a graph: model, features, edges, and nodes without features."""
 
     model: Eigenmap
     x: Tensor | SparseRows
@@ -95,6 +95,8 @@ def embed_nodes(
         raise EigenmapError("Stored codes record the fingerprint of their model: save the model first.")
     if out.exists():
         require_nodes(out)
+        if not overwrite and not is_empty_folder(out):  # before the work of hours, not after it
+            raise EigenmapError(f"{out} exists; choose another name or allow overwriting.")
     smooth = Smoothing.of(walk)
     with scratch_folder(out) as scratch:
         make_states(given, smooth, scratch, memory, batch_size, device, progress)

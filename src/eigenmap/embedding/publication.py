@@ -1,8 +1,8 @@
-"""Publication of finished codes: they move from the workspace to their name and replace only what they may.
+"""Publication of finished codes: an atomic move from the workspace to the output path.
 
-Only what existed when the job began may be replaced. If something else appears meanwhile, it is refused and the
-finished codes stay in the workspace. An intent record is written first, so that after a kill the next process can tell
-whether the move happened.
+Only an output that existed when the job began may be replaced. If something else appears meanwhile, it is kept, an
+error is raised, and the finished codes stay in the workspace. An intent record is written first, so that after a kill
+the next process can tell whether the move happened.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ PublicationState = Literal["waiting", "published", "lost"]
 
 
 class Replaced(NamedTuple):
-    """What existed when the job began and may be replaced."""
+    """Output that existed when the job began and may be replaced."""
 
     out: Identity
     names: Identity
 
 
 class AppearedError(EigenmapError):
-    """Raised when something is in the way that was not there before."""
+    """Raised when the output path was created or changed during the job."""
 
 
 @dataclass(frozen=True)
 class Publication:
     """Codes (a folder or a file), with a file of names beside them if needed.
 
-    Codes never stand beside the names of other codes, not even briefly: old names go first, new names come last.
+    Codes are never beside the names of other codes, not even briefly: old names are removed first, new names come last.
     """
 
     workspace: Path
@@ -76,7 +76,7 @@ class Publication:
         return self.out.suffix not in SUFFIXES
 
     def require_ours(self) -> None:
-        """Refuse to replace anything that is not codes, such as a folder of photos."""
+        """Refuse to replace anything other than codes, such as a folder of photos."""
         if self._is_folder:
             if path_identity(self.out) is not None and not Codebook.is_at(self.out):
                 raise EigenmapError(f"{self.out} exists and is not a folder of codes; choose another name")
@@ -86,7 +86,7 @@ class Publication:
                 raise EigenmapError(f"{path} is a folder; give a file name for the codes")
 
     def replaceable(self, overwrite: bool) -> Replaced:
-        """Return what exists now, if it may be replaced."""
+        """Return the identity of the existing output; raise if it may not be replaced."""
         self.require_ours()
         found = Replaced(path_identity(self.out), None if self.names is None else path_identity(self.names))
         for path, there in ((self.out, found.out), (self.names, found.names)):
@@ -95,7 +95,7 @@ class Publication:
         return found
 
     def publish(self, replaced: Replaced) -> None:
-        """Move the codes to their name; raise `AppearedError` if something else is there by now."""
+        """Move the codes to the output path; raise `AppearedError` if something else is there by now."""
         write_json(self._record, _Record(_digest(self.staged), replaced.out)._asdict())
         if self.names is not None and replaced.names is not None:
             self._retire_names(self.names, replaced.names)
@@ -109,7 +109,7 @@ class Publication:
             raise
 
     def settle(self) -> PublicationState:
-        """Complete or undo what a killed process began, and return where the codes are now."""
+        """Complete or undo the publication of a killed process, and return the state of the codes."""
         try:
             record = _Record.read(self._record)
         except FileNotFoundError:
@@ -121,9 +121,9 @@ class Publication:
             state = "waiting"
             if path_identity(self.out) == replaces:
                 self._restore_names()
-        elif path_identity(self.staged) not in (None, replaces):  # it had appeared meanwhile and was to be moved back
+        elif path_identity(self.staged) not in (None, replaces):  # an unexpected output that was to be moved back
             if _digest(self.out) != digest:
-                raise EigenmapError(f"{self.staged} was found at {self.out} and is not ours; move it away")
+                raise EigenmapError(f"{self.staged} was found at {self.out} and was not made by this job; move it away")
             exchange(self.staged, self.out)
             state = "waiting"
         elif _digest(self.out) == digest:
@@ -177,13 +177,12 @@ class Publication:
     def _appeared(self, path: Path) -> AppearedError:
         return AppearedError(
             f"{path} appeared or changed while the images were encoded and was not replaced; move it away and run "
-            f"the same command again: the finished codes are kept in {self.workspace.parent} and are not "
-            "computed again"
+            f"the same command again, which publishes the finished codes from {self.workspace.parent}"
         )
 
 
 class _Record(NamedTuple):
-    """Intent record: digest of the codes, and what they were to replace."""
+    """Intent record: digest of the codes, and identity of the output to replace."""
 
     digest: str | None
     replaces: Identity
@@ -213,7 +212,7 @@ def _finish_move(source: Path, target: Path) -> None:
 
 
 def path_identity(path: Path) -> Identity:
-    """Identify what is at a path, without following links."""
+    """Return the identity of the file or folder at a path, without following links."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -224,5 +223,5 @@ def path_identity(path: Path) -> Identity:
 
 
 def _digest(path: Path) -> str | None:
-    """Return a digest that identifies codes; for a folder, that of its description, which has all checksums."""
+    """Return a digest that identifies codes; for a folder, that of its manifest, which has all checksums."""
     return content_digest(path / MANIFEST if path.is_dir() else path)

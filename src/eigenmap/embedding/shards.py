@@ -177,7 +177,7 @@ class Codebook:
         if not (isinstance(ids, list) and all(isinstance(ident, str) for ident in ids)):
             raise self._damaged(names or name, "its names are not text")
         if codes.dtype != np.float32 or codes.shape != (len(ids), self.plan.dim):
-            raise self._damaged(name, f"it should hold {len(ids):,} codes of {self.plan.dim} features")
+            raise self._damaged(name, f"it should contain {len(ids):,} codes of {self.plan.dim} features")
         return ids, codes
 
     @contextmanager

@@ -1,11 +1,11 @@
-"""Workspace: a hidden folder beside the output that holds unfinished work and is locked by its owner.
+"""Workspace: a hidden folder beside the output with unfinished work, locked by its owner.
 
     .codes.parts/
         names                    the images of a folder, as first listed
         3f0c.../                 one plan, named by a digest of everything that determines the result
             finished/00000.json  a durable shard: its files, and the state of its images
             codes/               the shards
-            publishing.json      the codes are complete and being moved to their name
+            publishing.json      the codes are complete and are being moved to the output path
 
 A process may be killed at any moment. Folders are renamed before they are deleted, so that a half-deleted folder is
 never mistaken for a half-built one.
@@ -119,9 +119,9 @@ class _Finished(NamedTuple):
 
 
 class ShardFolder:
-    """Shards of one plan, which several processes may write, each its own.
+    """Shards of one plan; several processes may write different shards.
 
-    A shard counts once its file in `finished` exists, which is written last.
+    A shard is finished once its file in `finished`, which is written last, exists.
     """
 
     def __init__(self, path: Path, plan: Plan) -> None:
@@ -150,7 +150,7 @@ class ShardFolder:
         kept = 0
         for shard in stream.shards(self.plan.shard_size):
             if self.is_finished(shard.number):
-                if self._is_of(shard.number, shard.rows.stamp()) and self._is_whole(shard.number):
+                if self._is_of(shard.number, shard.rows.stamp()) and self._is_intact(shard.number):
                     kept += 1
                 else:
                     self._marker(shard.number).unlink()
@@ -179,7 +179,7 @@ class ShardFolder:
     def complete(self) -> Codebook:
         """Summarise the shards in _embedding.json."""
         images, skipped, checksums = self.summary()
-        for path in self.codes.iterdir():  # remove what a killed process left half written
+        for path in self.codes.iterdir():  # remove unfinished files of killed processes
             if path.name not in checksums and path.name != MANIFEST:
                 path.unlink()
         made = Codebook(self.codes, self.plan, images, skipped, checksums)
@@ -195,7 +195,7 @@ class ShardFolder:
         about = self._about(number)
         return about is not None and about.source == source
 
-    def _is_whole(self, number: int) -> bool:
+    def _is_intact(self, number: int) -> bool:
         about = self._about(number)
         assert about is not None
         try:
@@ -208,7 +208,7 @@ class ShardFolder:
         return True
 
     def _about(self, number: int) -> _Finished | None:
-        """Return the record of a finished shard, or None if it is missing or damaged and has to be made again."""
+        """Return the record of a finished shard, or None if it is missing or damaged and must be made again."""
         try:
             return _Finished.from_json(read_json(self._marker(number)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

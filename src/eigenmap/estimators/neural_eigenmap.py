@@ -51,8 +51,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             tensors) that returns their matrix, positive or indefinite; "precomputed"; or "neighbours" (also
             "neighbors"), the normalised graph of nearest neighbours.
         kernel_params: parameters of the kernel, such as {"length_scale": 0.3}; {"n_neighbors": 15, "laplacian": False}
-            for "neighbours". The length scale is "scale" by default: chosen from the data, as scikit-learn's
-            gamma="scale" is.
+            for "neighbours". The default length scale "scale" is chosen from the data, like scikit-learn's
+            gamma="scale".
         objective: "auto", a name of `eigenmap.objectives.OBJECTIVES`, or a module.
         objective_params: options of the objective. {"shift": "auto"} for NeuralEF takes the shift from a bound on the
             smallest eigenvalue.
@@ -71,8 +71,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         random_state: seed of the network, the draws and the probes.
 
     Attributes:
-        eigenvalues_: (r,) signed, in descending order. Measured on points outside the reference block if there are as
-            many of them, or on the reference block itself if that is (nearly) all the data.
+        eigenvalues_: (r,) signed, in descending order. Measured on points outside the reference block if there are
+            enough of them, or on the reference block itself if that is (nearly) all the data.
         held_out_eigenvalues_: (r,) always measured on points that were not used to solve the last layer; for small data
             they come from two halves and are conservative.
         groups_: lists of components whose eigenvalues cannot be separated; only their space is determined.
@@ -186,7 +186,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self
 
     def _begin(self, solver: Solver, relation: KernelRelation, params: Mapping[str, Any] | None) -> None:
-        """Keep the solver, the kernel and the parameters of the fit, with the length scale that was chosen."""
+        """Store the solver, the kernel and the parameters of the fit, with the length scale that was chosen."""
         kernel = SPELLINGS.get(self.kernel, self.kernel) if isinstance(self.kernel, str) else self.kernel
         self._solver, self._kernel_function = solver, relation.kernel
         self._fitted_with = {**self.get_params(deep=False), "kernel": kernel, "kernel_params": params}

@@ -1,4 +1,4 @@
-"""Scikit-learn estimator for pairs of vectors from two spaces: ordered codes that both share."""
+"""Scikit-learn estimator for ordered codes shared by pairs of vectors from two spaces."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Floats = npt.NDArray[np.float64]
 _FUNCTIONS = {
     name: getattr(FUNCTIONS, name) for name in ("objective", "outputs", "dropout", "width", "batch_size", "steps")
 }
-"""Settings of heads whose features are functions: what the estimator is about."""
+"""Settings of heads that approximate singular functions."""
 
 
 class PairEigenmap(ModelEstimator):
-    """Learn what row i of X and row i of Y share: the leading singular functions of p(x, y) / (p(x) p(y)), in order.
+    """Leading singular functions of p(x, y) / (p(x) p(y)), in order: what row i of X and row i of Y share.
 
-    With the linear solver and no ridge this is canonical correlation analysis, in closed form.
+    With the linear solver and no ridge, this is canonical correlation analysis in closed form.
 
     Args:
         n_components: number of features; None means as many as both sides have.
-        solver: "linear" (closed form), or "neural": residual heads that start there.
+        solver: "linear" (closed form), or "neural": residual heads that start at the linear solution.
         ridge: regularisation in units of the mean variance of a feature, or "auto" to choose it on a held-out tenth of
             the pairs. The neural solver always holds out a tenth.
         settings: settings of the neural solver, such as {"steps": 2000, "width": 1024}; see
@@ -104,7 +104,7 @@ class PairEigenmap(ModelEstimator):
         """Return the mean correlation of the features between X and y; a constant feature counts as 0."""
         left, right = self.transform(X), self.transform(y, side="right")
         if len(left) != len(right):
-            raise EigenmapError(f"X has {len(left):,} rows and Y {len(right):,}; they must have equally many.")
+            raise EigenmapError(f"X has {len(left):,} rows and Y {len(right):,}; give the same number of each.")
         left, right = left - left.mean(0), right - right.mean(0)
         scale = np.sqrt((left**2).sum(0) * (right**2).sum(0))
         return float(np.mean(np.divide((left * right).sum(0), scale, out=np.zeros_like(scale), where=scale > 0)))

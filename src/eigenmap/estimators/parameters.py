@@ -25,7 +25,7 @@ STORED: Checks = {
     "own": ("texts by name", lambda value: is_object(value) and all(map(is_text, value.values()))),
     "output": (f"one of {', '.join(OUTPUTS)}, or null", optional(lambda value: is_text(value) and value in OUTPUTS)),
 }
-"""Checks of what every saved estimator describes: the caller's own parameters, and the value of `set_output`."""
+"""Checks of the entries common to all saved estimators: the caller's own parameters, and the value of `set_output`."""
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kernel": ("a function", callable),

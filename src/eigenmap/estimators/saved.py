@@ -72,7 +72,7 @@ def save_estimator(estimator: NeuralEigenmap, directory: str | Path) -> Path:
     """Save an estimator; see `NeuralEigenmap.save`."""
     check_is_fitted(estimator)
     directory = a_path(directory, "directory")
-    estimator._settings()  # refuses to write what could not be read again
+    estimator._settings()  # refuses to write a model that could not be read
     parameters, fitted, own = stored_twice(estimator.get_params(deep=False), estimator._fitted_with)
     solver = estimator._solver
     numbers, tensors = solver_state(solver)
@@ -139,7 +139,7 @@ def load_estimator(
 
 
 def read_estimator(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read description and tensors, validated as far as possible without what the caller must pass again."""
+    """Read description and tensors, validated as far as possible without the caller's own objects."""
     about, path = read_sealed(directory, KERNEL_FORMAT, VERSION), directory / DESCRIPTION
     check_values(about, _WHOLE_FILE, "", path)
     parameters, fitted = about["parameters"], about["fitted_with"]
@@ -188,7 +188,7 @@ def _made(kind: type[Estimator], parameters: dict[str, Any], device: str | None)
 
 
 def _kernel(fitted: NeuralEigenmap, points: Tensor, tensors: Mapping[str, Tensor]) -> Kernel | None:
-    """Return the kernel as a function of points, or None if it is not one; a kernel passed again must be the same."""
+    """Return the kernel as a function of points, or None if it is not a function; refuse a different one."""
     if fitted._is(PRECOMPUTED):
         return None
     if fitted._is(NEIGHBOURS):

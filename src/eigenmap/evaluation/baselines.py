@@ -98,7 +98,7 @@ def network_outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> t
 
 
 def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
-    """Return the codes that `model.encode` makes from these outputs."""
+    """Return the codes of these outputs, as `model.encode` computes them."""
     rows = code_rows(features, psi, model.source)
     return torch.cat([model.alignment.apply(part) for part in torch.split(rows, batch_size)])
 

@@ -60,7 +60,7 @@ def extremes(values: npt.NDArray[Any], top: int = 10) -> Extremes:
 
 @dataclass(frozen=True)
 class Excited:
-    """Synthesised images, and the value of its feature that each reached."""
+    """Synthesised images, and the feature value that each reached."""
 
     pixels: Tensor
     """(n, channels, size, size) uint8."""
@@ -91,7 +91,7 @@ def excite(
         sigmas: first and last standard deviation of the blur in pixels; it decreases linearly.
         seed: seed of the noise; the image of a feature does not depend on the other features.
         progress: called as `progress(done, total)` after every step.
-        values_of: what is maximised instead of ordered features, called with model, images in [0, 1] and features.
+        values_of: function to maximise instead of the ordered features; called with model, images in [0, 1], features.
 
     """
     measure = values_of or ordered_features

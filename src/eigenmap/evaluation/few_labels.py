@@ -99,7 +99,7 @@ def fit_probe_few(train: Labelled, validation: Labelled, pool: Tensor, plain: Li
 
 
 def drawn(count: int) -> Tensor:
-    """Return the numbers of all `count` rows, or of `POOL` random ones if there are more."""
+    """Return the indices of all `count` rows, or of `POOL` random ones if there are more."""
     if count <= POOL:
         return torch.arange(count)
     return torch.randperm(count, generator=torch.Generator().manual_seed(0))[:POOL]

@@ -32,7 +32,7 @@ def knn_monitor(
     device: torch.device,
     aspects: Tensor | None = None,
 ) -> Callable[[nn.Module, int], dict[str, float]]:
-    """Classify held-out images by their nearest training images, by encoder features of plain views."""
+    """Classify held-out images by their nearest training images, compared by encoder features of plain views."""
     train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
     if len(train_rows) == 0 or len(held_rows) == 0:
         raise EigenmapError("Too few images have a label to monitor: label more of them, or leave monitoring off.")

@@ -5,7 +5,7 @@
     base = SentenceTransformer("all-MiniLM-L6-v2")
     score_lengths(base, Eigenmap.load("runs/text"), mteb.get_tasks(tasks=["SciFact"]), dims=[16, 32, 64])
 
-Texts go through the base model once, whatever the number of lengths. `mteb` is needed to run tasks, not to import this.
+The base model encodes each text once, for any number of lengths. `mteb` is needed to run tasks, not to import this.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class TextCodes:
     """Full-length codes of texts, each list of texts encoded once.
 
     Args:
-        base: what makes vectors of texts: an object with `encode(texts)`, such as a SentenceTransformer, or a function.
-        model: a model of these vectors; None for the vectors as they are. The left side of two spaces is for queries,
-            the right side for everything else.
-        prompts: what to put before a text, by kind: "query" or "document".
+        base: an object with `encode(texts)`, such as a SentenceTransformer, or a function from texts to vectors.
+        model: a model of these vectors; None for the vectors as they are. A model of two spaces encodes queries with
+            its left side and everything else with its right side.
+        prompts: text to put before each text, by kind: "query" or "document".
 
     """
 
@@ -41,13 +41,13 @@ class TextCodes:
         if not callable(encode):
             raise EigenmapError(f"base must have a method encode(texts), or be a function, not {base!r}.")
         if model is not None and model.kind != "vectors":
-            raise EigenmapError(f"MTEB needs a model of vectors, and this one takes {model.kind}.")
+            raise EigenmapError(f"MTEB needs a model of vectors, but this one takes {model.kind}.")
         self._encode: Encode = encode
         self.model, self.prompts = model, dict(prompts or {})
         self._known: dict[tuple[str, str], Rows] = {}
 
     def of(self, texts: list[str], kind: str) -> Rows:
-        """The codes of texts of this kind, "query" or "document"."""
+        """Return the codes of texts of this kind, "query" or "document"."""
         key = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest(), kind
         if key not in self._known:
             vectors = np.asarray(self._encode([self.prompts.get(kind, "") + text for text in texts]))
@@ -66,12 +66,12 @@ class TextCodes:
 
 
 class CodeEncoder:
-    """An encoder of MTEB whose codes are cut at one length.
+    """An MTEB encoder whose codes are cut at one length.
 
     Args:
-        codes: where full-length codes come from; encoders of several lengths share one.
-        dim: the length; None for all features.
-        name: what results are filed under.
+        codes: source of full-length codes, shared by encoders of several lengths.
+        dim: code length; None for all features.
+        name: model name under which MTEB files the results.
 
     """
 
@@ -81,12 +81,12 @@ class CodeEncoder:
         self.name = name if dim is None else f"{name}-{dim}"
 
     def encode(self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: object = None, **about: Any) -> Rows:
-        """Return unit rows, one per text, of the batches that MTEB gives."""
+        """Return one unit row per text of MTEB's batches."""
         texts = [str(text) for batch in inputs for text in batch["text"]]
         kind = "query" if str(getattr(prompt_type, "value", prompt_type)) == "query" else "document"
         rows = self.codes.of(texts, kind)
         if self.dim is not None and self.dim > rows.shape[1]:
-            raise EigenmapError(f"dim is {self.dim}, and the vectors have {rows.shape[1]} numbers.")
+            raise EigenmapError(f"dim is {self.dim}, but the vectors have only {rows.shape[1]} numbers.")
         return _unit(rows[:, : self.dim])
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
@@ -105,7 +105,7 @@ class CodeEncoder:
 
     @property
     def mteb_model_meta(self) -> Any:
-        """What MTEB files results under."""
+        """Metadata under which MTEB files the results."""
         from mteb.models import ModelMeta
 
         model = self.codes.model
@@ -126,13 +126,13 @@ def score_lengths(
     """Run tasks of MTEB with codes of each length: one row per task and length, with its main score.
 
     Args:
-        base: makes vectors of texts, see `TextCodes`.
+        base: text encoder, as for `TextCodes`.
         model: a model of these vectors; None for prefixes of the vectors.
         tasks: tasks of MTEB.
         dims: lengths of the codes.
-        prompts: what to put before a text, by kind.
-        evaluate: what runs a task; `mteb.evaluate` by default.
-        options: passed to it. Results are not cached unless `cache` says so.
+        prompts: text to put before each text, by kind.
+        evaluate: function that runs a task; default `mteb.evaluate`.
+        options: passed to `evaluate`; results are cached only if `cache` is given.
 
     """
     codes = TextCodes(base, model, prompts)

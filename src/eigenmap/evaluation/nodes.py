@@ -78,7 +78,7 @@ class NodeRow(TypedDict):
 
 
 def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: float = 0.1) -> NodeSplit:
-    """Split the labelled nodes (class number 0 or above) at random; the rest after two parts is for testing.
+    """Split the labelled nodes (class number 0 or above) at random; all remaining nodes are for testing.
 
     >>> [len(part) for part in random_split(torch.arange(200) % 2, seed=0)]
     [20, 20, 160]

@@ -36,7 +36,7 @@ class Relevance:
         return self._share(self._asked[first : first + len(items), None], self._offered[items])
 
     def totals(self, drop_self: bool = False, block: int = 128, gallery_block: int = 65_536) -> Tensor:
-        """Count each query's relevant items in the gallery, with `drop_self` without the query itself."""
+        """Count each query's relevant items in the gallery; `drop_self` leaves out the query itself."""
         total = torch.zeros(len(self._asked), dtype=torch.int64, device=self._asked.device)
         for offered in torch.split(self._offered, gallery_block):
             total += torch.cat(

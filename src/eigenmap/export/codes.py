@@ -51,8 +51,8 @@ def faiss_names_file(out: Path) -> Path:
 def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, overwrite: bool = True) -> Path | None:
     """Write a flat FAISS index of inner products, which are cosine similarities if the index compares by cosine.
 
-    Integer ids are kept. Text ids cannot be: then FAISS ids count from 0, and a JSON file beside the index lists the
-    texts in that order (codes.faiss.ids.json for codes.faiss). Returns that file. It always belongs to the index beside
+    Integer ids are kept. FAISS has no text ids: for these it counts from 0, and a JSON file beside the index lists the
+    texts in that order (codes.faiss.ids.json for codes.faiss). Returns that file. It always matches the index beside
     it, even after a kill: the old one is removed before the index is replaced, and the new one is written after it.
     Without `overwrite`, files that exist when the index is written are kept, and an error is raised.
 
@@ -78,7 +78,7 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, o
         if texts:
             listing = files.enter_context(atomic_write(names, replace=overwrite))
             listing.write(json_bytes(texts))
-            listing.flush()  # a full disk is noticed before the index gets its name
+            listing.flush()  # so that a full disk is noticed before the index is published
         file = files.enter_context(atomic_write(out, replace=overwrite))
         faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
         if overwrite:

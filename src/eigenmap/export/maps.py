@@ -1,4 +1,4 @@
-"""Export of a linear model of vectors as plain numbers: arrays, or a function for pgvector."""
+"""Export of a linear vector model as plain numbers: arrays, or a function for pgvector."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SUFFIXES = (".npy", ".npz", ".safetensors", ".sql")
 def export_map(
     run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
 ) -> LinearMap:
-    """Write a linear model of vectors, or one side of it, as plain numbers; the suffix of `out` says how.
+    """Write a linear vector model, or one side of it, as plain numbers in the format given by the suffix of `out`.
 
     .npy          one matrix (d + 1, k): code = normalise([x, 1] @ matrix)
     .npz          arrays mean, matrix, weights, unit: code = normalise((x - mean) @ (matrix * weights))
     .safetensors  tensors of the same names, `unit` in the metadata
     .sql          a function for PostgreSQL with pgvector, named after the file
 
-    Vectors are scaled to norm 1 first if `unit` of the result; the SQL function does that itself. Without `overwrite`,
-    a file that exists when the numbers are written is kept, and an error is raised.
+    If `unit` of the result is true, vectors must be scaled to norm 1 first; the SQL function does that itself. Without
+    `overwrite`, a file that exists when the numbers are written is kept, and an error is raised.
     """
     out = a_path(out, "out")
     if out.suffix not in SUFFIXES:

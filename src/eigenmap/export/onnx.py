@@ -33,7 +33,7 @@ from eigenmap.model import Eigenmap, Side
 from eigenmap.networks import code_rows
 
 TOLERANCE = 1e-4
-"""Largest accepted difference to a feature of `Eigenmap.encode`; in float32 it is about 1e-6."""
+"""Largest accepted difference from a feature of `Eigenmap.encode`; float32 usually gives about 1e-6."""
 
 
 class Pipeline(nn.Module):
@@ -62,7 +62,7 @@ class Pipeline(nn.Module):
 def export_onnx(
     run: str | Path, out: str | Path, dim: int | None = None, side: Side | None = None, *, overwrite: bool = True
 ) -> float | None:
-    """Write a model, or one side of it, as an ONNX file whose metadata describe it.
+    """Write a model, or one side of it, as an ONNX file with its fingerprint and eigenvalues as metadata.
 
     Without `overwrite`, a file that exists when the model is written is kept, and an error is raised.
 
@@ -128,7 +128,7 @@ def _example(model: Eigenmap, n: int) -> Tensor:
 
 
 def _difference(content: bytes, model: Eigenmap, dim: int) -> float | None:
-    """Return the largest difference to the model's own codes, on batches of several sizes."""
+    """Return the largest difference from the model's own codes, on batches of several sizes."""
     if importlib.util.find_spec("onnxruntime") is None:
         return None
     import onnxruntime

@@ -1,4 +1,4 @@
-"""The module of sentence-transformers for models of vectors with a neural head; `modules.json` names its class."""
+"""Sentence-transformers module for vector models with a neural head; `modules.json` names its class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eigenmap.model import Eigenmap
 
 
 class Codes(nn.Module):
-    """Sentence embeddings -> ordered codes of norm 1; its folder is a saved model of vectors."""
+    """Sentence embeddings -> ordered codes of norm 1; its folder is a saved vector model."""
 
     def __init__(self, model: Eigenmap) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Codes(nn.Module):
         return self.model.n_components
 
     def get_sentence_embedding_dimension(self) -> int:
-        """Length of a code, under the name that earlier versions call."""
+        """Length of a code, under the name used by earlier versions of sentence-transformers."""
         return self.get_embedding_dimension()
 
     def save(self, output_path: str, *args: Any, **options: Any) -> None:

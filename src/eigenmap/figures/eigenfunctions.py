@@ -49,7 +49,7 @@ class Eigenfunctions:
         m, k = self.true.shape
         shapes = (self.x.shape, self.learned.shape, self.eigenvalues.shape, self.true_eigenvalues.shape)
         if shapes != ((m,), (m, k), (k,), (k,)) or k == 0:
-            raise EigenmapError("Give equally many learned and true functions, at least one, on the same points.")
+            raise EigenmapError("Give the same number of learned and true functions, at least one, on the same points.")
 
     @cached_property
     def pairs(self) -> tuple[Values, Values]:
@@ -84,7 +84,7 @@ class Eigenfunctions:
 def eigenfunction_figure(found: Eigenfunctions, paper: Eigenfunctions | None = None) -> Figure:
     """Draw functions on the left, the true ones dashed, and inner products and eigenvalues on the right.
 
-    `paper` are functions learned by the paper's objective, which are drawn too; there may be fewer of them.
+    `paper` are functions learned with the paper's objective, also drawn; there may be fewer of them.
     """
     k = len(found.eigenvalues)
     height = max(4.6, 0.52 * k + 1.0)

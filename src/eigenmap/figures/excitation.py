@@ -1,4 +1,4 @@
-"""Figures of what excites the leading features: pictures found in a set, and pictures synthesised for it.
+"""Figures of pictures that excite the leading features: found in an image set, or synthesised.
 
 found = excited_by(model, images)
 save(exciting_figure(found), Path("figures/exciting"))
@@ -117,5 +117,5 @@ def made_figure(features: Sequence[MadeFeature]) -> Figure:
 
 
 def _half(progress: Callable[[int, int], object], number: int) -> Callable[[int, int], object]:
-    """Map the progress of the first or second of two equal parts to that of the whole."""
+    """Map the progress of the first or second half to the total progress."""
     return lambda done, total: progress(number * total + done, 2 * total)

@@ -32,7 +32,7 @@ _INCHES = 0.42
 _GAP, _MARGIN = 0.12, 1.9
 """Space between pictures, and on the left for the query and the lengths, in sides of a picture."""
 LARGEST = 96
-"""Maximum side of a picture in pixels: more would not be visible and would make pages of many megabytes."""
+"""Maximum side of a picture in pixels; more would not be visible but would make very large pages."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FeatureRow:
 
 
 def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
-    """Draw one block per query: the query on the left, the results at each length below each other.
+    """Draw one block per query: the query on the left, and one row of results per length.
 
     All pictures have the same size.
     """
@@ -84,7 +84,7 @@ def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
 
 
 def _block(axes: Axes, query: Answers, lengths: int, results: int) -> None:
-    """Draw all pictures as one image, which is many times faster, with frames and lengths on top."""
+    """Draw all pictures as one image, which is many times faster, and frames and lengths over it."""
     side = len(query.picture)
     pitch = round(side * (1 + _GAP))
     left = round(side * _MARGIN)

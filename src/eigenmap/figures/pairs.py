@@ -1,4 +1,4 @@
-"""Held-out pairs of a model of vectors: what codes of each length find, beside PCA and the plain prefix."""
+"""Quality on the held-out pairs of a vector model, by code length, with PCA and the plain prefix for comparison."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SERIES = {
 
 
 def pair_scores(model: Eigenmap) -> dict[str, dict[int, float]]:
-    """Return nDCG@10 by series and length; empty for a model that has not measured it."""
+    """Return nDCG@10 by series and length; empty if the model does not record it."""
     try:
-        told = model.training["vectors"]["scores"]
-        found = {name: {int(d): float(s) for d, s in told[name].items()} for name in SERIES if name in told}
+        recorded = model.training["vectors"]["scores"]
+        found = {name: {int(d): float(s) for d, s in recorded[name].items()} for name in SERIES if name in recorded}
     except (KeyError, TypeError, ValueError, AttributeError):
         return {}
-    whole = all(scores and np.isfinite(list(scores.values())).all() for scores in found.values())
-    return found if "ours" in found and whole else {}
+    complete = all(scores and np.isfinite(list(scores.values())).all() for scores in found.values())
+    return found if "ours" in found and complete else {}
 
 
 def pairs_figure(model: Eigenmap) -> Figure | None:
@@ -45,7 +45,7 @@ def pairs_figure(model: Eigenmap) -> Figure | None:
 
 
 def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | None:
-    """Describe what was found on held-out pairs."""
+    """Return the section about held-out pairs, or None if the model does not record them."""
     scores = pair_scores(model)
     if not scores or "pairs" not in figures:
         return None
@@ -56,13 +56,13 @@ def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | N
         for name, values in scores.items()
     ]
     words = (
-        "How well partners of held-out pairs are found, by code length. The same pairs chose between the candidates: "
-        "a lead of a few thousandths is none."
+        "How well partners of held-out pairs are found, by code length. The same pairs chose between the candidates, "
+        "so differences of a few thousandths mean nothing."
     )
     kept = about.get("keeps", {})
-    numbers = [("pairs", f"{about.get('pairs', 0):,}"), ("chosen", str(about.get("winner", "")))]
+    numbers = [(f"{about.get('pairs', 0):,}", "training pairs"), (str(about.get("winner", "")), "chosen map")]
     if "dim" in kept and "share" in kept:
-        numbers.append((f"keeps {kept['share']:.0%}", f"{kept['dim']} features"))
+        numbers.append((str(kept["dim"]), f"features keep {kept['share']:.0%} of the score"))
     blocks = [
         report.key_figures(numbers),
         report.figure(figures["pairs"], words),

@@ -1,11 +1,11 @@
-"""Self-contained HTML reports, which make no requests and can be opened offline or mailed.
+"""Self-contained HTML reports, which make no requests and can be opened offline or sent by e-mail.
 
     page = Page("Demo", "What was learned", [
         Section("Retrieval", [figure(curve, "mAP against code length"), table(["features", "mAP"], rows)]),
     ])
     write(page, Path("runs/demo/report.html"))
 
-Blocks are functions that return HTML. They escape the text they are given; nothing else does.
+Blocks are functions that return HTML. They alone escape the text that they are given.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def write(page: Page, path: Path) -> Path:
 
 
 def paragraph(text: str) -> Html:
-    """A paragraph of plain text."""
+    """Return a paragraph of plain text."""
     return f"<p>{escape(text)}</p>"
 
 
@@ -97,7 +97,7 @@ def key_figures(items: Iterable[tuple[str, str]]) -> Html:
 def figure(content: Figure, caption: str, label: str | None = None) -> Html:
     """Return a figure in the colours of the page; wide ones scroll sideways on a phone."""
     drawing = inline(content, label or caption)
-    widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # or the text of a small one would be huge
+    widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # keeps the text of a small figure small
     return (
         f'<figure><div class="scroll" style="{widest}">{drawing}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
@@ -136,7 +136,7 @@ def folded(title: str, blocks: Sequence[Html], *, opened: bool = False) -> Html:
 
 
 def gallery(queries: Sequence[Answers]) -> Html:
-    """Return queries with their results at every length, side by side as far as there is space."""
+    """Return queries with their results at every length, side by side if there is space."""
     return f'<div class="gallery">{"".join(map(_answers, queries))}</div>'
 
 

@@ -1,7 +1,7 @@
 """Report of a training run: its sections, and the page written by `eigenmap report`.
 
     study = Study(read_run(Path("runs/mine")))
-    write(run_page(study, draw(study)), Path("runs/mine/report.html"))
+    write(run_page(study, draw_figures(study)), Path("runs/mine/report.html"))
 
 The demo builds its page about two runs from the same sections.
 """
@@ -61,7 +61,7 @@ def run_page(study: Study, figures: Figures) -> Page:
 
 
 def retrieval_section(study: Study, figures: Figures) -> Section | None:
-    """Quality of the code at every length, beside its baselines."""
+    """Quality of the code at every length, compared with baselines."""
     if "retrieval" not in figures:
         return None
     blocks = [
@@ -160,16 +160,16 @@ def training_section(runs: Sequence[TrainedRun], figures: Figures, numbers: Sequ
     """Training curves and the health of the features."""
     blocks: list[Html] = [report.key_figures(numbers)] if numbers else []
     if "training" not in figures:
-        why = "there is no metrics.jsonl beside the model"
+        why = "the folder of the model has no metrics.jsonl"
         if all(closed_form(run) for run in runs):
-            why = "the model was solved for in closed form"
+            why = "the model was solved in closed form"
         blocks.append(report.paragraph(f"Training curves are unavailable: {why}."))
     else:
         blocks.append(
             report.figure(
                 figures["training"],
-                "The objective, and the effective rank of the features on held-out pairs: a rank that falls towards 1 "
-                "would mean that features have become copies of each other.",
+                "The objective, and the effective rank of the features on held-out pairs: a rank close to 1 would mean "
+                "that features are copies of each other.",
             )
         )
     health = [row for run in runs if (row := health_row(run))]
@@ -215,7 +215,7 @@ def configuration_section(runs: Sequence[TrainedRun], machine: Mapping[str, obje
 
 
 def closed_form(run: TrainedRun) -> bool:
-    """Tell whether a model of vectors was solved for, and not trained."""
+    """Tell whether a vector model was solved in closed form, without training."""
     return run.model.kind == "vectors" and run.model.is_linear and not run.history
 
 

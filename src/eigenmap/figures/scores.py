@@ -25,7 +25,7 @@ from eigenmap.figures.style import numbered_key
 
 NOT_METRICS = {"dim", "share", "labels", "spread", "runs", "seed"}
 PREFERRED = ("map_over_found@", "precision@", "accuracy")
-"""Default metrics, as far as they were measured; of several cut-offs the largest is used."""
+"""Default metrics, if they were measured, each at its largest cut-off."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Scores:
 
 
 def read_scores(path: Path, name: str | None = None) -> Scores:
-    """Read one file; its series is called `name`, or else by the file's name."""
+    """Read one file; its series is named `name`, by default after the file."""
     try:
         content = read_json(path)
     except OSError as error:
@@ -129,7 +129,7 @@ def _curve(key: str, name: str, files: Sequence[Scores], metric: str, share: flo
     if len(files) == 1:
         return Curve(key, name, files[0].values(metric, share), files[0].spread(metric, share))
     measured = [scores.values(metric, share) for scores in files]
-    # A length missing in one file would be averaged over other runs than its neighbours.
+    # A length missing in one file would be averaged over fewer runs than the others.
     dims = [dim for dim in measured[0] if all(dim in values for values in measured)]
     if not dims:
         raise EigenmapError(f"The files of {name} have no length in common and cannot be averaged.")

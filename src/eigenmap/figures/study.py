@@ -72,7 +72,7 @@ def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
     metrics = folder / METRICS_FILE
     if metrics.is_file() and not (folder / DESCRIPTION).is_file():
         raise EigenmapError(
-            f"{folder} has metrics but no model: its training has not finished. Use `eigenmap fit ... --resume`."
+            f"{folder} has metrics but no model, since its training has not finished; use `eigenmap fit ... --resume`."
         )
     model = Eigenmap.load(folder)
     return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)

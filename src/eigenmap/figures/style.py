@@ -4,7 +4,7 @@
     axes = add_axes(figure, xlabel="features", ylabel="mAP")
     axes.plot(x, y, **series_style("ours"))
     save(figure, Path("figures/curve"))          # curve.svg and curve.png
-    inline(figure, "mAP against code length")    # for a page: its colours follow the page's light or dark scheme
+    inline(figure, "mAP against code length")    # for a page; colours follow its light or dark scheme
 
 Colours are those of Okabe and Ito [1], and every series also has its own marker and dash pattern, so that no figure
 depends on colour alone. Figures are made without pyplot, so there is no global state, and threads do not interfere.
@@ -150,7 +150,7 @@ def add_axes(
 
 
 def add_legend(figure: Figure, axes: Axes, columns: int) -> None:
-    """Add one legend for the whole figure, above it."""
+    """Add one legend for all axes, above the figure."""
     with styled():
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=columns, handlelength=3.2)
 

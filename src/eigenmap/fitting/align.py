@@ -18,12 +18,12 @@ from eigenmap.spectrum import EXPONENTS, RIDGES, Alignment, Moments, best_alignm
 from eigenmap.spectrum.staged import staged_alignment
 
 LEAST_SHARED = 0.2
-"""Largest eigenvalue on held-out pairs below which a fit has found next to nothing."""
+"""A fit whose largest eigenvalue on held-out pairs is below this has found next to nothing."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """Candidates for an alignment and the measure they are compared by; see `spectrum.best_alignment`.
+    """Candidates for an alignment and the measure that compares them; see `spectrum.best_alignment`.
 
     `own` names the outputs whose own order is a candidate, since training may have ordered them.
     """
@@ -52,7 +52,7 @@ class Evidence:
         held_out: moments of held-out pairs, which determine eigenvalues, order and every choice.
         codes: both sides of some held-out pairs, for comparing neighbours.
         mean: mean of the outputs at inference, if it differs from that in training.
-        criteria: candidates, and the measure they are compared by.
+        criteria: candidates, and the measure that compares them.
         staged: output for a staged code: "both", or "encoder" if the projector is not trained; None for no staged code.
         width: number of encoder features, which come first in "both".
 

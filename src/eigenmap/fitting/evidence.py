@@ -31,7 +31,7 @@ TABLE_NODES, TABLE_ENTRIES = 100_000, 20_000_000
 """Maximum nodes and entries of the adjacency matrix for which moments are computed exactly, over all walks."""
 WALK_RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Candidates for the ridge on graphs. Leading eigenfunctions of a walk are often concentrated on a few nodes; a large
-ridge avoids these, as features then are the principal components of what the ends of edges share."""
+ridge avoids these: features are then the principal components of what the ends of edges share."""
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
 """Candidates for t on graphs, where eigenvalues vary so much that a large t would leave a single feature."""
 BATCH = 512
@@ -124,7 +124,7 @@ def all_moments(psi: Tensor, pairs: GraphPairs) -> Moments:
     moments.within += within(m if pairs.hops == 1 else arrived)
     moments.within_plus += within(arrived)
     moments.across += (rows if pairs.hops == 1 else ahead).T @ (m[:, None] * ahead)
-    moments.squares += 1 / pairs.walk.n_entries  # counts as many independent walks as there are entries
+    moments.squares += 1 / pairs.walk.n_entries  # as many independent walks as there are entries
     return moments
 
 

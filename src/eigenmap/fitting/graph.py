@@ -223,7 +223,7 @@ class GraphTask:
         return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
 
     def _judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
-        """Return the edges on which ways to use neighbours are compared: those of the graph, not of longer walks."""
+        """Return the edges on which uses of neighbours are compared: those of the graph, not of longer walks."""
         if self.edges is None:
             return pairs
         return GraphPairs(self.edges, 2, seed, held_out=hold_out_edges(self.edges, self.recipe.held_out, seed=seed))
@@ -240,7 +240,7 @@ class GraphTask:
 
 
 def wanted_way(recipe: GraphRecipe) -> Propagation | None:
-    """Return the way to use neighbours that a recipe states; None to choose one."""
+    """Return the recipe's way to use neighbours; None if it is to be chosen."""
     if recipe.neighbours == "auto":
         return None
     return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
@@ -402,7 +402,7 @@ def _shortened(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe
 
 
 def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tuple[Adjacency, Tensor | SparseRows]:
-    """Move edges and features to the GPU if they fit; edges have priority, what does not fit stays where it is."""
+    """Move edges and features to the GPU if they fit; edges have priority, and whatever does not fit stays in place."""
     if device.type != "cuda":
         return walk.to(device), x
     room = RESIDENT * torch.cuda.mem_get_info(device)[0]

@@ -36,7 +36,7 @@ CHECKED = 1024
 """Number of held-out pairs in a check during training."""
 BATCH = 4_096
 ROUNDING = 1e-5
-"""A gain in quality that is none."""
+"""Gains in quality up to this count as none."""
 
 
 class Neural(NamedTuple):
@@ -55,12 +55,12 @@ class Heads:
         self.pairs, self.linear, self.recipe = pairs, linear, recipe
         torch.manual_seed(seed)
         self.two_spaces = linear.right is not linear.left
-        start = linear.start or TwoMaps(linear.left, linear.right)  # never from what is held out
+        start = linear.start or TwoMaps(linear.left, linear.right)  # never from held-out pairs
         self.left = self._head(start.left, linear.unit)
         self.right = self.left
         if self.two_spaces:
             self.right = self._head(start.right, linear.unit)
-        elif pairs.kind == "second model":  # trained beside the left one, and not kept
+        elif pairs.kind == "second model":  # trained together with the left one, and then discarded
             self.right = self._head(predicted(pairs, linear), linear.unit)
         rows = PairRows(pairs.fit)
         place = fabric.device, fabric.global_rank, fabric.world_size
@@ -74,23 +74,23 @@ class Heads:
 
     @property
     def spec(self) -> VectorEncoderSpec:
-        """How to build a head again."""
+        """Specification to rebuild a head."""
         return VectorEncoderSpec(self.recipe.width, plain=self.recipe.outputs == "plain")
 
     @property
     def output(self) -> Outputs:
-        """Rows of the left side -> what the alignment of the trained head applies to."""
+        """Function from rows of the left side to the rows that the trained head's alignment applies to."""
         return _output(self.left, self.spec.plain)
 
     def _head(self, alignment: Alignment, unit: bool) -> VectorNetwork:
-        """A network whose psi is the linear code so far; features beyond those of the code start as random ones."""
+        """Return a network whose psi is initially the linear code; further features start at random."""
         length, k = alignment.rotation.shape[0], self.recipe.n_components
         network = self.spec.build(length, unit, k)
         deviation = torch.linalg.pinv(alignment.rotation).square().T @ alignment.power
         alignment = alignment.cut(k)
         t = 0.0 if self.spec.plain else None  # functions start with equal variance
         rotation = alignment.rotation * alignment.weights(t)
-        # Codes are compared by cosine: one factor for all features changes nothing but the size of the steps.
+        # Codes are compared by cosine: a common factor of all features changes only the size of the steps.
         size = (alignment.power * alignment.weights(t).square()).sum().clamp(min=1e-300).sqrt()
         rotation = pad(rotation / size, (0, k - alignment.n_components))
         head: ResidualHead = network.projector
@@ -102,7 +102,7 @@ class Heads:
 
     @torch.no_grad()
     def best(self, linear: PairAlignment, say: LogFunction) -> Neural | None:
-        """Return the trained heads with their alignment, or None if the linear codes find more held-out partners."""
+        """Return the trained heads with their alignment; None unless they beat the linear codes on held-out pairs."""
         self.network.eval()
         found = collect(_thinned(self.pairs), Both(self.output, _output(self.right, self.spec.plain)))
         best = self._aligned(found)
@@ -120,7 +120,7 @@ class Heads:
         return Neural(neural, (left, self._side(self.right, best.right) if self.two_spaces else None))
 
     def _aligned(self, found: Collected) -> PairAlignment:
-        """The order of the trained features, and what they find."""
+        """Return the alignment of the trained features, scored on held-out pairs."""
         k, unit = self.recipe.n_components, self.linear.unit
         if self.pairs.series is not None:
             most = min(k, rank(found.fit.sides().C))
@@ -135,7 +135,7 @@ class Heads:
 
 
 def predicted(pairs: VectorPairs, linear: PairAlignment) -> Alignment:
-    """What a second model's vectors say of the code: its least-squares prediction, as an alignment of theirs."""
+    """Return the least-squares prediction of the code from a second model's vectors, as their alignment."""
     plain = Both.plain(linear.unit)
     moments = pair_moments(_thinned(pairs).fit, plain)
     of = moments.sides()

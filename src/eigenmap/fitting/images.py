@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 FEWEST_IMAGES = 16
 """Minimum number of images."""
 MOST_STEPS = 1e12
-"""Maximum number of steps; more are a mistake."""
+"""Maximum number of steps; a larger number must be a mistake."""
 
 
 def fit_images(
@@ -130,7 +130,7 @@ def fit_images(
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**asked)
     if isinstance(encoder, str):
         chosen = chosen.but(encoder=encoder)
-    # Check everything possible before images are read, which may take long.
+    # Check everything possible before reading the images, which may take a long time.
     check_length(steps, minutes, settings.get("epochs"))
     _check_kinds(encoder, standardisation)
     _check_names(chosen, encoder_weights)
@@ -275,7 +275,7 @@ class ImageTask:
         return network
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be the same for a run to be resumed."""
+        """Return the settings that must be equal to resume a run."""
         weights = None if self.weights is None else hashlib.sha256(Path(self.weights).read_bytes()).hexdigest()[:16]
         unusual = {"view": self.image.view} if self.image.view else {}
         if self.aspects is not None:
@@ -388,7 +388,7 @@ def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def _fitted(recipe: Recipe, asked: Mapping[str, Any], train: int, held_out: int, say: LogFunction) -> Recipe:
-    """Adapt the recipe to the number of training images; values that were asked for are refused instead of reduced."""
+    """Adapt the recipe to the number of training images; requested values are refused instead of reduced."""
     images = f"{train:,} training images ({held_out:,} more are held out)"
     if recipe.n_components > train and "n_components" in asked:
         raise EigenmapError(

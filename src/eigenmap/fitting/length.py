@@ -1,4 +1,4 @@
-"""Length of a run, in steps or until a deadline, and how a resumed run goes on with either; its number of threads."""
+"""Length of a new or resumed run, in steps or until a deadline, and its number of threads."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 A_REST = 0.05
-"""Share of its time that a run leaves unused, because no further step or check would fit."""
+"""Share of its time that a run may leave unused because no further step or check would fit."""
 
 
 class Length(NamedTuple):
-    """The training configuration, with its number of steps, and the seconds after which the run ends."""
+    """Training configuration, with its number of steps, and time limit of the run in seconds."""
 
     config: TrainingConfig
     deadline: float | None = None
 
 
 def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> int:
-    """Return the steps of the whole run: those asked for, else those of the run that is resumed, else the recipe's."""
+    """Return the steps of the whole run: those requested, else those of the resumed run, else the recipe's."""
     begun = None if saved is None else steps_of(saved)
     if begun is not None and (options.minutes is not None or not options.length_given):
         return begun
@@ -43,7 +43,7 @@ def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> in
 
 
 def steps_of(saved: Checkpoint) -> int | None:
-    """Return the steps of the schedule of a run."""
+    """Return the number of steps in a run's schedule."""
     steps = saved.settings.get("steps")
     return steps if isinstance(steps, int) else None
 
@@ -58,7 +58,7 @@ def settle(
 ) -> Length:
     """Choose the number of threads, and turn a length in minutes into steps and a deadline.
 
-    The time that both take counts as part of the minutes.
+    The time spent on both is part of the minutes.
     """
     began = time.perf_counter()
     seconds = settle_threads(problem, config, fabric, options, saved)
@@ -67,7 +67,7 @@ def settle(
     if saved is None:
         assert problem.relation is not None
         seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
-        # One step at least, whatever the time.
+        # At least one step, even if time is short.
         deadline = max(60 * options.minutes - (time.perf_counter() - began), seconds)
         steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds), deadline))
         options.say(budget_in_words(steps, task.step_in_words, options.minutes))
@@ -77,7 +77,7 @@ def settle(
 
 
 def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Checkpoint, deadline: float) -> Length:
-    """Return the length of a run that is resumed until a deadline, which counts the seconds it has had before.
+    """Return the length of a resumed run with a deadline, which includes the seconds before the resume.
 
     A run whose schedule has ended gets as many further steps as fit, with the schedule of the longer run.
     """
@@ -98,8 +98,8 @@ def settle_threads(
 ) -> float | None:
     """Set the number of threads; return the seconds of a step if they were measured.
 
-    The number is the caller's, else that of the environment, else that of the run that is resumed, so that it goes on
-    bit for bit. Only if none of them is given is it measured, on the CPU of a single process.
+    The number is the caller's, else that of the environment, else that of the resumed run, which then continues bit for
+    bit. If none of these is given, it is measured, but only for a single process on the CPU.
     """
     if options.threads is not None:
         torch.set_num_threads(options.threads)

@@ -87,7 +87,7 @@ class Choice:
     scores: list[Score] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """Return what the model records about the choice."""
+        """Return the record of the choice that is stored in the model."""
         return {"chosen": self.codes.propagation.in_words, "shared": self.shared, "scores": self.scores}
 
 

@@ -88,7 +88,7 @@ def _choose_neighbours(model: Eigenmap, choose: Callable[[Encode], Choice], say:
 
 
 def train(task: Task, options: RunOptions) -> Trained:
-    """Train the network of a task for the length in the options or else in its recipe."""
+    """Train the network of a task for the length given in the options, or else in its recipe."""
     saved = last_checkpoint(options.folder, options.resume)
     asked = asked_steps(task, options, saved)
     if asked == 0:

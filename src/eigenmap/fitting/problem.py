@@ -55,7 +55,7 @@ class Problem:
         input: preprocessing for the stored network.
         encoder: specification to rebuild the stored network's encoder.
         identity: settings that must be equal to resume a run, besides the training configuration.
-        facts: returns what the model records about the data, given its alignment, and reports it to `say`.
+        facts: returns the facts about the data that the model stores, given its alignment, and reports them to `say`.
         pairs_to_align: number of pairs that `evidence` passes through the network; 0 if the time is negligible.
         monitor: measures further values at each check.
         neighbours: chooses how codes use neighbours, given a function from inputs to codes; None without neighbours.

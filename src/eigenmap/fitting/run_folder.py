@@ -42,7 +42,7 @@ def clear_run(folder: Path) -> None:
 
 
 def last_checkpoint(folder: Path | None, resume: bool) -> Checkpoint | None:
-    """Return the checkpoint from which a run goes on, or None if it begins."""
+    """Return the checkpoint from which a run continues, or None if it starts from the beginning."""
     if folder is None or not resume or not (folder / CHECKPOINT).is_file():
         return None
     return checkpoint.load(folder / CHECKPOINT)

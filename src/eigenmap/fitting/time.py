@@ -1,4 +1,4 @@
-"""What a model of a time series remembers: its lag, and the implied timescales of its modes."""
+"""Lag and implied timescales of a time series, as stored in its model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from eigenmap.linear.timescales import FEWEST_PAIRS, MODES, Timescales, timescal
 from eigenmap.model import Eigenmap
 
 MULTIPLES = (1, 2, 4)
-"""Multiples of the lag at which timescales are listed, unless said otherwise."""
+"""Multiples of the lag at which timescales are listed by default."""
 
 
 def checked_lags(lags: Iterable[int] | None, lag: int | None) -> tuple[int, ...]:
-    """The lags of the timescales, that of the fit among them; empty for none of their own."""
+    """Return the lags at which to list timescales, including that of the fit; empty for the default ones."""
     if lags is None:
         return ()
     if lag is None:
@@ -32,7 +32,7 @@ def checked_lags(lags: Iterable[int] | None, lag: int | None) -> tuple[int, ...]
 def time_facts(
     series: TimeSeries, found: PairAlignment, lags: tuple[int, ...], output: Outputs | None = None
 ) -> dict[str, Any]:
-    """The lag, the number of trajectories, and eigenvalues and timescales by lag."""
+    """Return the lag, the number of trajectories, and eigenvalues and timescales by lag."""
     usual = [multiple * series.lag for multiple in MULTIPLES if multiple == 1 or _enough(series, found, multiple)]
     made = timescales_at(
         series,
@@ -50,7 +50,7 @@ def time_facts(
 
 
 def timescales_of(model: Eigenmap) -> Timescales | None:
-    """The implied timescales that a model of a time series remembers; None for any other model."""
+    """Return the implied timescales stored in a model of a time series; None for any other model."""
     about = model.training.get("vectors", {})
     told = about.get("time") if isinstance(about, dict) else None
     if not isinstance(told, dict):
@@ -58,7 +58,7 @@ def timescales_of(model: Eigenmap) -> Timescales | None:
     try:
         return Timescales.from_json(told)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise EigenmapError("The timescales that the model remembers are damaged; fit it again.") from None
+        raise EigenmapError("The timescales stored in the model are damaged; fit it again.") from None
 
 
 def _enough(series: TimeSeries, found: PairAlignment, multiple: int) -> bool:

@@ -1,4 +1,4 @@
-"""Fit of two towers: images and the vectors that belong to them, such as those of captions, trained jointly.
+"""Fit of two towers, trained jointly: images and the vectors that belong to them, such as those of captions.
 
 model = eigenmap.fit_towers("PHOTOS/", "captions.npy")
 codes, others = model.encode(images), model.right.encode(vectors)
@@ -76,16 +76,15 @@ def fit_towers(
     say: LogFunction | None = None,
     **settings: Any,
 ) -> Eigenmap:
-    """Learn ordered codes that images share with the vectors that belong to them; both towers are trained.
+    """Learn ordered codes shared by images and the vectors that belong to them; both towers are trained.
 
-    For image features that exist already, `fit_vectors(features, pairs=vectors)` is the same without training an
-    encoder.
+    For existing image features, `fit_vectors(features, pairs=vectors)` does the same without training an encoder.
 
     Args:
         images: a folder (in the order of file names), an .npy / .npz / parquet file, an array, or an `ImageSet`.
         vectors: one vector per image, in the order of the images; see `fit_vectors`.
         n_components: number of features to learn, 64 by default; codes can be cut at any shorter length.
-        recipe: the image tower: a name from `recipes.RECIPES`, "auto", or a `Recipe`.
+        recipe: recipe of the image tower: a name from `recipes.RECIPES`, "auto", or a `Recipe`.
         width: hidden units of the tower of vectors.
         out: folder for the model, checkpoints and metrics; without it nothing is written.
         resume: continue from the last checkpoint in `out`.
@@ -122,7 +121,7 @@ def fit_towers(
     settings = {"objective": OBJECTIVE, "n_components": n_components or N_COMPONENTS, **settings}
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**settings)
     if chosen.epochs == 0:
-        raise EigenmapError("epochs=0 trains nothing: use fit_vectors for features that exist already.")
+        raise EigenmapError("epochs=0 trains nothing: use fit_vectors for existing features.")
     build(chosen.objective, **chosen.objective_options)
     texts = load_vectors(vectors)
     data = load_for(images, chosen, None, True, reading, options.say)
@@ -177,7 +176,7 @@ class TowerTask:
 
     @property
     def step_in_words(self) -> str:
-        """Size of a step in words."""
+        """Content of a step."""
         return f"{self.recipe.batch_size} images and vectors"
 
     def problem(self, fabric: Fabric, config: TrainingConfig) -> Problem:
@@ -236,7 +235,7 @@ class TowerTask:
 
     @torch.no_grad()
     def _aligned(self, outputs: Both) -> PairAlignment:
-        """Choose the order of the trained features, and judge them on held-out pairs."""
+        """Choose the order of the trained features, and score them on held-out pairs."""
         found = collect(self.pairs, outputs)
         best, scores = choose(*found[:3], n_components=self.recipe.n_components, two_spaces=True)
         left, right = best.maps
@@ -245,9 +244,9 @@ class TowerTask:
 
 
 class ImageViews:
-    """Views of images by their numbers: random in training, plain otherwise.
+    """Views of images by row number: random in training, plain otherwise.
 
-    A random view depends on the seed and on the images of its batch alone, so that a resumed run sees the same ones.
+    A random view depends only on the seed and the images of its batch, so a resumed run sees the same views.
     """
 
     def __init__(self, pixels: Tensor, views: TwoViews, seed: int) -> None:

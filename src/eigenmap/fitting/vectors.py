@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 KEEP = 0.95
-"""Share of the score of the longest code that the suggested length keeps."""
+"""Share of the longest code's score that a code of the suggested length must reach."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Relation:
     reversible: bool = True
 
     def read(self, source: object, seed: int) -> VectorPairs:
-        """The pairs of vectors from a file or from memory; for a time series also from several."""
+        """Return the pairs of vectors from a file or from memory; a time series may consist of several."""
         if self.lag is None:
             return self.of(load_vectors(source), seed)
         return lagged(load_trajectories(source, self.trajectories), self.lag, seed, reversible=self.reversible)
@@ -175,22 +175,22 @@ def fit_vectors(
         views: further vectors of the same items in the same space, row by row.
         neighbours: number of nearest rows; pairs are mutual nearest neighbours among them.
         second: vectors of the same items by another model; features that both models agree on come first.
-        lag: distance in rows between related rows of a time series. Features are its slow modes, and `vectors` may be
-            a list with one file or array per trajectory.
+        lag: distance in rows between related rows of a time series. Features are its slow modes. `vectors` may be a
+            list with one file or array per trajectory.
         labels: one class per row, whole numbers or texts; negative or empty means none.
         weights: weights of index pairs.
         others: vectors that the second column of index pairs refers to; by default `vectors`.
         two_spaces: whether partner vectors are from another space although they have the same length. Partners of
             another length always are. Each space has its own map; `model.right` is that of the partners.
         trajectories: number of rows of each trajectory, if one file holds several.
-        reversible: whether both directions of time count (TICA), or forward only (VAMP): then each end of a pair has
-            its own map, and `model.right` is that of the later one.
+        reversible: whether to use both directions of time (TICA) or only the forward one (VAMP). With VAMP, each end of
+            a pair has its own map, and `model.right` is that of the later end.
         lags: further lags at which implied timescales are listed; by default twice and four times `lag`.
-        into: run folder of a model whose codes are already stored. New vectors get codes that can be compared with
-            these, so that nothing has to be encoded again; `pairs` are then the old vectors of the same items.
+        into: run folder of a model whose codes are already stored. New vectors get codes that are comparable with
+            these, so nothing has to be encoded again; `pairs` are then the old vectors of the same items.
         solver: "linear" (closed form, one pass), or "neural": a residual head that starts at the linear solution and is
             kept only if it finds more held-out partners.
-        unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
+        unit: whether rows are first scaled to norm 1; by default, if that finds more held-out partners.
         out: folder for the model; without it nothing is written.
         resume: continue from the last checkpoint in `out` (neural).
         force: write into `out` even if it contains a run.
@@ -238,7 +238,7 @@ def fit_vectors(
     asked = recipe.n_components or None
     neural = recipe.solver == "neural"
     linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
-    longest = asked if asked is not None and neural else linear.n_components  # a head may have more of them
+    longest = asked if asked is not None and neural else linear.n_components  # a head may have more features
     return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
 
 
@@ -251,7 +251,7 @@ def _fit_into(
     options: RunOptions,
     reading: Tick | None,
 ) -> Eigenmap:
-    """Fit a model of new vectors whose codes can be compared with those of another model."""
+    """Fit a model of new vectors whose codes are comparable with those of another model."""
     if relation.pairs is None or recipe.solver != "linear" or recipe.n_components:
         raise EigenmapError(
             "into needs pairs (the old vectors) and the linear solver, without n_components: codes keep their length."
@@ -382,7 +382,7 @@ class VectorTask:
         )
 
     def facts(self, found: PairAlignment, output: Outputs | None = None) -> dict[str, Any]:
-        """Return what the model records: the relation, the winner, and its held-out scores at each length."""
+        """Return the facts stored in the model: the relation, the winner, and its held-out scores at each length."""
         series = self.pairs.series
         return {
             **facts_of(self.pairs, found),
@@ -393,7 +393,7 @@ class VectorTask:
 
 
 def facts_of(pairs: VectorPairs, found: PairAlignment) -> dict[str, Any]:
-    """Return what a model records of its pairs and of their codes."""
+    """Return the facts about pairs and their codes that are stored in the model."""
     return {
         "relation": pairs.kind,
         "rows": len(pairs.left) if pairs.series is None else pairs.series.rows,
@@ -408,7 +408,7 @@ def facts_of(pairs: VectorPairs, found: PairAlignment) -> dict[str, Any]:
 
 
 def metric_of(model: Eigenmap) -> str:
-    """What the scores of a model of vectors are: "ndcg@10", or "vamp-2" for a time series."""
+    """Return the name of the score of a model of vectors: "ndcg@10", or "vamp-2" for a time series."""
     about = model.training.get("vectors", {})
     return "vamp-2" if isinstance(about, dict) and about.get("metric") == "vamp-2" else "ndcg@10"
 

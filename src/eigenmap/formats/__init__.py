@@ -1,1 +1,1 @@
-"""Models of vectors in the formats of other programs: plain arrays, SQL, sentence-transformers folders."""
+"""Vector models in the formats of other programs: plain arrays, SQL, sentence-transformers folders."""

@@ -1,6 +1,6 @@
 """Linear codes as plain numbers: arrays for any program, or an SQL function for pgvector.
 
-A linear model of vectors computes
+A linear vector model computes
 
     code = normalise((x - mean) @ (matrix * weights))        x scaled to norm 1 first if `unit`
 
@@ -25,12 +25,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LinearMap:
-    """The numbers of a linear model of vectors.
+    """The numbers of a linear vector model.
 
     Attributes:
-        mean: what is subtracted from a vector, (d,).
-        matrix: one column per feature, most important first, (d, k).
-        weights: of the features, (k,).
+        mean: (d,), subtracted from a vector.
+        matrix: (d, k), one column per feature, most important first.
+        weights: (k,), weights of the features.
         unit: whether vectors are scaled to norm 1 first.
 
     """
@@ -42,7 +42,7 @@ class LinearMap:
 
     @classmethod
     def of(cls, alignment: Alignment, unit: bool, dim: int) -> LinearMap:
-        """The first `dim` features of an alignment of vectors; with `unit` it expects rows of norm sqrt(d)."""
+        """Return the first `dim` features of an alignment of vectors, which with `unit` takes rows of norm sqrt(d)."""
         mean, rotation = (each.double().cpu().numpy() for each in (alignment.mean, alignment.rotation))
         norm = float(np.sqrt(len(mean))) if unit else 1.0
         return cls(mean / norm, rotation[:, :dim] * norm, alignment.weights().double().cpu().numpy()[:dim], unit)
@@ -59,34 +59,34 @@ class LinearMap:
 
     @property
     def folded(self) -> Floats:
-        """The matrix with the weights in it."""
+        """The matrix times the weights."""
         return self.matrix * self.weights
 
     @property
     def bias(self) -> Floats:
-        """What centring adds to each feature: code = x @ folded + bias, before the norm."""
+        """Effect of centring on each feature: code = x @ folded + bias, before normalisation."""
         bias: Floats = -self.mean @ self.folded
         return bias
 
     def npy(self) -> bytes:
-        """One matrix (d + 1, k), its last row the bias: code = normalise([x, 1] @ matrix)."""
+        """Return one matrix (d + 1, k) whose last row is the bias: code = normalise([x, 1] @ matrix)."""
         return _npy(np.vstack([self.folded, self.bias]).astype(np.float32))
 
     def npz(self) -> bytes:
-        """The arrays mean, matrix, weights and unit."""
+        """Return an .npz file with the arrays mean, matrix, weights and unit."""
         file = io.BytesIO()
         arrays: dict[str, Any] = {**self._arrays(), "unit": np.array(self.unit)}
         np.savez(file, **arrays)
         return file.getvalue()
 
     def safetensors(self, metadata: dict[str, str]) -> bytes:
-        """The tensors mean, matrix and weights; metadata says `unit` as true or false."""
+        """Return a file with the tensors mean, matrix and weights, and `unit` as true or false in its metadata."""
         from safetensors.numpy import save
 
         return bytes(save(self._arrays(), metadata={**metadata, "unit": str(self.unit).lower()}))
 
     def sql(self, function: str) -> bytes:
-        """A function for PostgreSQL 14 and pgvector 0.7 or later: SELECT function(embedding).
+        """Return a function for PostgreSQL 14 and pgvector 0.7 or later: SELECT function(embedding).
 
         Its body is parsed when it is created, so that an index on it can be built under any search_path.
         """
@@ -110,7 +110,7 @@ class LinearMap:
 
 
 def sql_name(text: str) -> str:
-    """A name of a function that needs no quotes.
+    """Return a function name that needs no quotes.
 
     >>> sql_name("codes-64")
     'codes_64'
@@ -118,14 +118,14 @@ def sql_name(text: str) -> str:
     name = re.sub(r"\W", "_", text.lower(), flags=re.ASCII)
     if not re.match(r"[a-z_]", name) or len(name) > 63:
         raise EigenmapError(
-            f"The name of the file is that of the function in it, and {text!r} does not suit: begin with a letter, and "
-            "use at most 63 characters."
+            f"The SQL function is named after the file, and {text!r} is not a valid name: begin with a letter, and use "
+            "at most 63 characters."
         )
     return name
 
 
 def _number(value: float) -> str:
-    """A float32 in as many digits as it has."""
+    """Format a float32 with as few digits as identify it."""
     return str(np.float32(value))
 
 

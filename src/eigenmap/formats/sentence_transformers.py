@@ -1,12 +1,11 @@
-"""Folders of sentence-transformers: the modules of a base model, and modules that turn its vectors into codes.
+"""Sentence-transformers folders: the modules of a base model, and modules that turn its vectors into codes.
 
-A folder has a `modules.json` that lists modules in the order in which they run, each with the class that loads it and a
-sub-folder of its own:
+A folder has a `modules.json` that lists modules in the order in which they run, each with its class and its sub-folder:
 
     [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}, ...]
 
-A linear model of vectors becomes a `Dense` module without activation, so that the folder loads without eigenmap. A
-neural one becomes a module whose class is in `eigenmap.export.sentence_transformers`.
+A linear vector model becomes a `Dense` module without activation, so that the folder loads without eigenmap. A neural
+one becomes a module whose class is in `eigenmap.export.sentence_transformers`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from eigenmap.formats.linear_map import LinearMap
 MODULES = "modules.json"
 CONFIG = "config_sentence_transformers.json"
 CODES = "eigenmap.export.sentence_transformers.Codes"
-"""The class of the module of a neural model."""
+"""Class of the module of a neural model."""
 _LIBRARY = "sentence_transformers."
 _NOT_COPIED = shutil.ignore_patterns(".git", ".cache", "__pycache__")
 
@@ -38,8 +37,8 @@ class Module:
     """A module to append.
 
     Attributes:
-        type: the import path of its class.
-        write: fills its folder.
+        type: import path of its class.
+        write: function that fills its folder.
 
     """
 
@@ -48,7 +47,7 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The name of its class."""
+        """Name of its class."""
         return self.type.rpartition(".")[2]
 
 
@@ -56,7 +55,7 @@ NORMALIZE = Module("sentence_transformers.models.Normalize", lambda folder: None
 
 
 def linear_modules(numbers: LinearMap) -> list[Module]:
-    """Modules that make linear codes from what the base makes."""
+    """Return modules that turn the base model's vectors into linear codes."""
 
     def write(folder: Path) -> None:
         from safetensors.numpy import save
@@ -77,32 +76,32 @@ def linear_modules(numbers: LinearMap) -> list[Module]:
 
 
 def own_modules(save: Callable[[Path], object]) -> list[Module]:
-    """The module of ours around a saved model."""
+    """Return our own module around a saved model."""
     return [Module(CODES, save)]
 
 
 def write_folder(
     base: object, out: str | Path, modules: Sequence[Module], lengths: tuple[int, int], overwrite: bool = False
 ) -> Path:
-    """Write a sentence-transformers folder: that of the base, with modules appended; atomically.
+    """Write a sentence-transformers folder atomically: a copy of the base with modules appended.
 
     Args:
-        base: a folder of sentence-transformers, or a `SentenceTransformer`.
+        base: a sentence-transformers folder, or a `SentenceTransformer`.
         out: the new folder.
-        modules: what to append.
-        lengths: numbers per vector that the modules take, and that they make.
-        overwrite: replace `out` if it is such a folder.
+        modules: modules to append.
+        lengths: length of the vectors that the modules take, and of the codes that they return.
+        overwrite: replace `out` if it is a sentence-transformers folder.
 
     """
     out = a_path(out, "out")
     source = None if callable(getattr(base, "save", None)) else a_path(base, "base")
     if source is not None and source.resolve() in out.resolve().parents:
-        raise EigenmapError(f"{out} lies in the base model {source}; choose a folder outside of it.")
+        raise EigenmapError(f"{out} is inside the base model {source}; choose a folder outside it.")
     if source is not None:
         _check_length(source, read_modules(source), lengths[0])  # before anything is copied
     if out.exists() and not overwrite and not (out.is_dir() and not any(out.iterdir())):
         raise EigenmapError(f"{out} exists; choose another name, or allow overwriting.")
-    with staged_folder(out, replace=overwrite, check=_require_such_a_folder) as staging:
+    with staged_folder(out, replace=overwrite, check=_require_modules) as staging:
         if source is None:
             base.save(str(staging))  # type: ignore[attr-defined]
             _check_length(staging, read_modules(staging), lengths[0])
@@ -114,11 +113,11 @@ def write_folder(
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
-    """The list in `modules.json`, checked."""
+    """Return the list in `modules.json`; raise if it is malformed."""
     file = folder / MODULES
     if not file.is_file():
         raise EigenmapError(
-            f"{folder} is no folder of sentence-transformers: it has no {MODULES}. Save the base model with "
+            f"{folder} is not a sentence-transformers folder, since it has no {MODULES}; save the base model with "
             "SentenceTransformer(...).save(folder)."
         )
     try:
@@ -126,7 +125,7 @@ def read_modules(folder: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{file} is damaged or cannot be read: {error}.") from error
     if not isinstance(listed, list) or not listed or not all(_is_module(entry) for entry in listed):
-        raise EigenmapError(f"{file} is damaged: it is no list of modules with idx, name, path and type.")
+        raise EigenmapError(f"{file} is damaged: it must be a list of modules with name, path and type.")
     return listed
 
 
@@ -138,7 +137,7 @@ def _is_module(entry: object) -> bool:
 
 
 def output_length(folder: Path, modules: Sequence[Mapping[str, Any]]) -> int | None:
-    """Numbers per vector that the modules make; None if that is not written down."""
+    """Return the length of the vectors that the modules make; None if the folder does not state it."""
     for entry in reversed(modules):
         kind = entry["type"].rpartition(".")[2]
         if kind in ("Normalize", "Dropout", "LayerNorm"):
@@ -154,7 +153,7 @@ def output_length(folder: Path, modules: Sequence[Mapping[str, Any]]) -> int | N
 
 
 def _pooled(about: Mapping[str, Any]) -> int:
-    """How many poolings stand side by side."""
+    """Return the number of concatenated poolings."""
     mode = about.get("pooling_mode")
     if mode is not None:
         return len(mode) if isinstance(mode, list) else 1
@@ -178,8 +177,8 @@ def _check_length(folder: Path, modules: Sequence[Mapping[str, Any]], wanted: in
     found = output_length(folder, modules)
     if found is not None and found != wanted:
         raise EigenmapError(
-            f"The base model {folder} makes vectors of {found:,} numbers, and this model takes {wanted:,}: give the "
-            "base that made the vectors it was fitted to."
+            f"The base model {folder} makes vectors of {found:,} numbers, but this model takes {wanted:,}; give the "
+            "base model of the vectors that it was fitted to."
         )
 
 
@@ -188,7 +187,7 @@ def _append(folder: Path, modules: Sequence[Module]) -> None:
     names = {entry["name"] for entry in listed}
     for module in modules:
         if module is NORMALIZE and listed[-1]["type"].endswith(".Normalize"):
-            continue  # the base scales vectors itself
+            continue  # the base already scales its vectors
         number = next(n for n in range(len(listed), len(listed) + len(names) + 1) if str(n) not in names)
         place = folder / f"{number}_{module.name}"
         place.mkdir()
@@ -199,7 +198,7 @@ def _append(folder: Path, modules: Sequence[Module]) -> None:
 
 
 def _describe(folder: Path, lengths: tuple[int, int], *, loads_alone: bool) -> None:
-    """Say how codes are compared, and keep what the base says of itself in a file of its own."""
+    """Set the similarity to cosine, write a model card, and keep the card of the base as README-base.md."""
     about = {**_config(folder / CONFIG), "similarity_fn_name": "cosine"}
     about.pop("truncate_dim", None)
     (folder / CONFIG).write_bytes(json_bytes(about, indent=2))
@@ -207,12 +206,12 @@ def _describe(folder: Path, lengths: tuple[int, int], *, loads_alone: bool) -> N
     if card.is_file():
         card.rename(folder / "README-base.md")
     trusted = "" if loads_alone else ", trust_remote_code=True"
-    needs = "" if loads_alone else "Loading needs eigenmap, whose class makes the codes.\n\n"
+    needs = "" if loads_alone else "Loading it requires eigenmap.\n\n"
     card.write_text(
         "---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-similarity\n---\n\n"
         f"# Ordered codes of {lengths[1]} features\n\n"
-        f"A base model of {lengths[0]} numbers per text (`README-base.md`, where there is one), followed by a map to "
-        "codes whose features come sorted by importance. Cut them at any length; compare them by cosine.\n\n"
+        f"A base model with {lengths[0]} numbers per text (see `README-base.md`, if present), followed by a map to "
+        "codes whose features are sorted by importance. Cut codes at any length; compare them by cosine.\n\n"
         f"{needs}```python\nfrom sentence_transformers import SentenceTransformer\n\n"
         f'model = SentenceTransformer("FOLDER", truncate_dim={min(64, lengths[1])}{trusted})\n'
         'codes = model.encode(["a text"])\n```\n',
@@ -220,6 +219,6 @@ def _describe(folder: Path, lengths: tuple[int, int], *, loads_alone: bool) -> N
     )
 
 
-def _require_such_a_folder(there: Path) -> None:
+def _require_modules(there: Path) -> None:
     if not (there / MODULES).is_file():
-        raise EigenmapError(f"{there} exists and is no folder of sentence-transformers; choose another name.")
+        raise EigenmapError(f"{there} exists and is not a sentence-transformers folder; choose another name.")

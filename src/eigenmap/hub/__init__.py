@@ -1,6 +1,6 @@
-"""Models in folders and on the Hugging Face Hub: where a name leads, and how a model gets there.
+"""Models in folders and on the Hugging Face Hub: download by name, and upload.
 
-    folder = model_folder("runs/mine")                # a folder of your own
+    folder = model_folder("runs/mine")                # a local folder
     folder = model_folder("someone/birds")            # downloaded once, then taken from the cache
     publish(Path("runs/mine"), "someone/birds", card)
 
@@ -25,7 +25,7 @@ CARD = "README.md"
 
 
 def model_folder(path_or_name: str | Path, revision: str | None = None) -> Path:
-    """Return the folder of a model: the path itself if there is something, else the download of that name.
+    """Return the folder of a model: the path itself if it exists, else a download of that name.
 
     Args:
         path_or_name: a folder with a model, or the name of a repository, "owner/model".
@@ -40,7 +40,7 @@ def model_folder(path_or_name: str | Path, revision: str | None = None) -> Path:
         raise EigenmapError(
             f'{name} does not exist, and is not the name of a model on the hub, such as "someone/birds".'
         )
-    hub = _hub(f"{name} does not exist here, and for downloads")
+    hub = _hub(f"{name} does not exist here, and downloading it")
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[DESCRIPTION, WEIGHTS]))
     except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
@@ -53,8 +53,8 @@ def publish(folder: Path, name: str, card: str, *, private: bool = False, messag
     The account is the one that `hf auth login` stored, or the token in the environment variable HF_TOKEN.
     """
     if not _NAME.fullmatch(name):
-        raise EigenmapError(f'The name of a model on the hub is "owner/model", not {name!r}.')
-    hub = _hub("For uploads")
+        raise EigenmapError(f'The name of a model on the hub must be "owner/model", not {name!r}.')
+    hub = _hub("Uploading")
     with tempfile.TemporaryDirectory() as staging:
         try:
             for file in (DESCRIPTION, WEIGHTS):
@@ -73,7 +73,7 @@ def _hub(why: str) -> Any:
         import huggingface_hub
         import huggingface_hub.errors
     except ImportError as error:
-        raise EigenmapError(f'{why} the package huggingface_hub is needed: pip install "eigenmap[hub]".') from error
+        raise EigenmapError(f'{why} needs the package huggingface_hub: pip install "eigenmap[hub]".') from error
     return huggingface_hub
 
 

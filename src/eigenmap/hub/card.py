@@ -1,9 +1,9 @@
-"""Model card: a page that says what a model is, what it was made from, and what it cannot do.
+"""Model card: a page about the input, training, spectrum and limits of a model.
 
     text = model_card(description, eigenvalues, name="birds")
 
-Everything on it comes from the model's own description, so that it is true of every copy. Figures of quality on data
-with labels are not among them: add those by hand.
+Everything on it comes from the model's description, so it is true of every copy. It has no results on labelled data:
+add those by hand.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ codes = model.encode(x, dim=16)  # one row of features per node""",
 codes = model.encode(x, dim=16)  # one row per vector""",
 }
 _LIMITS = {
-    "images": "Codes of pictures unlike those of the training are less reliable: measure on your own first.",
-    "nodes": "Nodes need the same features as those of the training, in the same order.",
-    "vectors": "Vectors must come from the model that made those of the training.",
+    "images": "Codes of pictures unlike the training pictures are less reliable: measure on your own first.",
+    "nodes": "Nodes need the same features as in training, in the same order.",
+    "vectors": "Vectors must come from the model that made the training vectors.",
 }
 
 
@@ -37,7 +37,7 @@ def model_card(about: Mapping[str, Any], eigenvalues: Sequence[float], kind: str
     sections = [
         _header(kind),
         f"# {name.split('/')[-1]}\n\nOrdered embeddings of {_INPUTS[kind]}, made with eigenmap {__version__}. Features "
-        "are sorted by importance: the first 8 numbers of a code, or 64, or all, are a good code of that length.",
+        "are sorted by importance: the first 8 numbers of a code, or the first 64, are a good code of that length.",
         f"## Use\n\n```python\nimport eigenmap as em\n\n{_USE[kind].format(name=name)}\n```",
         _facts("Input", _input(about["input"], kind)),
         _facts("Training", _training(training, kind)),
@@ -90,7 +90,7 @@ def _spectrum(eigenvalues: Sequence[float], recall: Mapping[Any, float]) -> str:
     for length in [d for d in LENGTHS if d < len(eigenvalues)] + [len(eigenvalues)]:
         kept = f"{100 * shares[length]:.0f} %" if length in shares else ""
         rows.append(f"| {length} | {eigenvalues[length - 1]:.3f} | {kept} |")
-    text = "Eigenvalue of the last feature at each length, measured on held-out data (1: shared by related things)"
+    text = "Eigenvalue of the last feature at each length, measured on held-out data (1: shared by related items)"
     text += ", and the share of the full code's nearest neighbours that the cut code finds." if shares else "."
     head = ["| length | eigenvalue | neighbours kept |", "| ---: | ---: | ---: |"]
     return "\n".join([f"## Spectrum\n\n{text}\n", *head, *rows])

@@ -45,7 +45,7 @@ class Standardise:
 class Functions:
     """span(x) = (hidden layer, 1), and the functions span(x) @ head.
 
-    `span_psi` uses the network's k outputs in place of the hidden layer, if that is too wide, as with separate
+    `span_psi` uses the network's k outputs instead of the hidden layer, which may be too wide, as with separate
     networks.
     """
 

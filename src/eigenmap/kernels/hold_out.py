@@ -35,7 +35,7 @@ FEWEST = 20
 RIDGES = (DISTINCT, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 """Candidate cuts of the span: smallest singular values that count, relative to the largest."""
 MARGIN = 10.0
-"""Number of standard errors from zero below which eigenvalues hardly count."""
+"""Eigenvalues closer to zero than this many standard errors hardly count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Verdict:
 
 
 class HeldOutGram:
-    """Gram matrix whose points are split into a fitting group and a judging group.
+    """Gram matrix whose points are split into a fitting group and a held-out group that judges the fit.
 
     The matrix is not copied: held-out points get probability zero.
 

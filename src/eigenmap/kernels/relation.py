@@ -111,7 +111,7 @@ def make_relation(
         return KernelRelation(x, p, weighted, total, gram=gram_matrix(gram, n).to(x.device))
     if isinstance(kernel, str) and SPELLINGS.get(kernel, kernel) == NEIGHBOURS:
         if weighted:
-            raise EigenmapError('kernel="neighbours" is measured by node degree; it does not take sample_weight.')
+            raise EigenmapError('kernel="neighbours" weights points by their degree and takes no sample_weight.')
         params = neighbour_params(kernel_params)
         count = params.get("n_neighbors", min(15, n - 1))
         graph = NeighbourGraph(x.double(), count, seed=seed, batch_size=edges)

@@ -20,7 +20,7 @@ FEWEST_POINTS = 4
 
 
 def judge(functions: Callable[[Tensor], Tensor], operator: Operator) -> Tensor:
-    """Return eigenvalues of given functions on points that had no part in choosing them.
+    """Return eigenvalues of given functions on points that were not used to choose them.
 
     With C = E[phi phi^T] and A = E[phi T phi^T] on those points,
 
@@ -150,9 +150,9 @@ def warn_of_weak_alpha(objective: nn.Module, eigenvalues: Tensor, floor: float, 
     alpha = objective.strength(len(eigenvalues))
     if alpha < needed:
         warnings.warn(
-            f"alpha = {alpha:.3g} is too small for this kernel: ordering the {len(real)} modes above the noise floor "
-            f"{floor:.2g} takes alpha > {needed:.3g} on the kernel in units of its largest eigenvalue. Features of the "
-            'network repeat each other; use objective "auto", "neuralef-ratio" or "neuralef-shifted", or that alpha.',
+            f"alpha = {alpha:.3g} is too small for this kernel: to order the {len(real)} modes above the noise floor "
+            f"{floor:.2g}, alpha must exceed {needed:.3g} (in units of the largest eigenvalue), or features repeat "
+            'each other; use objective "auto", "neuralef-ratio" or "neuralef-shifted", or a larger alpha.',
             UserWarning,
             stacklevel=3,
         )

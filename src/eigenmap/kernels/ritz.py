@@ -6,14 +6,14 @@ points:
 
 1. Rayleigh-Ritz. With an orthonormal basis Q of the hidden layer in L2(p), the eigenvectors of Q^T T Q give functions
    u_1, u_2, ... with signed eigenvalues mu_1 >= mu_2 >= ...
-2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, also between the points and beyond them. The
-last layer is therefore the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z
-scattered around them. Without the probes, the fit is perfect at the points and erratic where there are few of them
-(`benchmarks/eigenfunctions/choices.py` compares the two).
+2. An eigenfunction equals its own image: phi = T phi / mu, *everywhere*, including between the points and beyond them.
+   The last layer is therefore the least-squares fit of h(z) W to (T u_j)(z) / mu_j over the points and over probes z
+   scattered around them. Without the probes, the fit is perfect at the points and erratic where there are few of them
+   (`benchmarks/eigenfunctions/choices.py` compares the two).
 
 A k x k Rayleigh-Ritz step makes the fitted functions orthonormal and sorted again. They replace those of the first step
-if they leave a smaller residual at the typical distance of new points. If that is large (few points for their
-dimension), probes nearer to the points are tried too, because a small span cannot fit all of the space.
+if they leave a smaller residual at the typical distance of new points. If that distance is large (few points for their
+dimension), probes nearer to the points are tried too, because a small span cannot fit the entire space.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FITTED = 1e-8
 NEAR = 0.25
 """Distance from the points at which the residual is measured, in standard deviations."""
 SPREADS = (1.0, 0.5)
-"""Spread of the probes in standard deviations per coordinate; those after the first apply where points are sparse."""
+"""Spreads of the probes in standard deviations per coordinate; all but the first apply only if points are sparse."""
 PROBE_WEIGHT = 0.4
 """Total weight of all probes; that of all points is 1."""
 FEWEST_PROBES, MOST_PROBES = 1024, 16_384

@@ -17,13 +17,13 @@ SCALED = ("rbf", "matern", "laplacian")
 """Kernels that have a length scale."""
 PROBED = 512
 ALONE = 0.1
-"""A kernel whose values at all other points add up to less than this share of its diagonal sees only the diagonal."""
+"""If the kernel's values at all other points sum to less than this share of its diagonal, points count as isolated."""
 
 
 def with_length_scale(
     kernel: Any, kernel_params: Mapping[str, Any] | None, x: Tensor, weights: Tensor | None
 ) -> Mapping[str, Any] | None:
-    """Return the parameters with a number in place of length_scale="scale", the default of kernels that have one."""
+    """Return the parameters with length_scale="scale", the default of kernels that have one, replaced by a number."""
     params = dict(kernel_params or {})
     if not isinstance(kernel, str) or kernel not in SCALED or not _from_data(params.get("length_scale", SCALE)):
         return kernel_params
@@ -35,10 +35,10 @@ def _from_data(value: object) -> bool:
 
 
 def data_scale(kernel: str, x: Tensor, weights: Tensor | None = None) -> float:
-    """Return sqrt(d v / 2) for d features of variance v in all, so that typical points are about one scale apart.
+    """Return sqrt(d v / 2) for d features of overall variance v, so that typical points are about one scale apart.
 
-    For "rbf" this is scikit-learn's gamma="scale", 1 / (d v). The Laplacian kernel adds up absolute differences, and
-    its scale is d sqrt(v). Constant data get 1.
+    For "rbf" this is scikit-learn's gamma="scale", 1 / (d v). The Laplacian kernel sums absolute differences, so its
+    scale is d sqrt(v). Constant data get 1.
 
         >>> data_scale("rbf", torch.tensor([[0.0, 2.0], [2.0, 0.0]]))
         1.0
@@ -55,7 +55,7 @@ def data_scale(kernel: str, x: Tensor, weights: Tensor | None = None) -> float:
 
 
 def warn_if_alone(relation: KernelRelation, length_scale: object, stacklevel: int = 3) -> None:
-    """Warn if the kernel is nearly zero between different points: its eigenfunctions then say nothing."""
+    """Warn if the kernel is nearly zero between different points, which makes its eigenfunctions meaningless."""
     n = len(relation)
     if relation.kernel is None or n < 3:
         return

@@ -32,7 +32,7 @@ STEPS = 300
 TRIAL = 1024
 """Number of points on which the first layer is chosen."""
 SINGLE = 5e-4
-"""Relative float32 error of the kernel up to which blocks are computed in float32."""
+"""Largest relative error of the kernel at which blocks are still computed in float32."""
 WIDEST_SPAN = 2**25
 """Maximum size of the span over all points of a Gram matrix (256 MB); beyond it, psi replaces the hidden layer."""
 
@@ -203,7 +203,7 @@ class Solver:
         return int(self.settings.network_params.get("width", shared_width(self.settings.n_components)))
 
     def _badness(self, solution: Solution) -> float:
-        """Return the mean residual over the requested functions; a missing one counts 1."""
+        """Return the total residual over the requested functions; a missing one counts 1."""
         missing = self.settings.n_components - len(solution.outside)
         return float(solution.outside.clamp_max(1.0).sum()) + missing
 
@@ -267,7 +267,7 @@ class Solver:
         return Trainer(network, self.objective, self.settings.learning_rate, self.unit)
 
     def _train_held_out(self, held_out: HeldOutGram, verdict: Verdict) -> None:
-        """Take exact steps on the points that are not held out, in rounds, while the held-out ones improve."""
+        """Take exact steps on the points that are not held out, in rounds, while the held-out score improves."""
         verdicts, limit = [verdict], self._limit
         if limit == 0 or self._is_good(verdict.residual):
             return
@@ -328,7 +328,7 @@ def _kernel_rounds(relation: KernelRelation) -> bool:
     if relation.kernel is None:
         return False
     x = evenly(relation.x, PROBE)
-    y = x[1:]  # for a point and itself, rounding may cancel if both sides are the same matrix
+    y = x[1:]  # if both sides were the same matrix, rounding errors between a point and itself might cancel
     exact = relation.kernel(x.double(), y.double())
     try:
         single = relation.kernel(x.float(), y.float())

@@ -3,7 +3,7 @@
     numbers, tensors = solver_state(solver)
     again = restore(solver.settings, numbers, tensors, path)       # evaluates and continues training like `solver`
 
-What only a running fit needs (Gram matrix, rejected candidates) is left out. An objective or network that is the
+State needed only during a fit (Gram matrix, rejected candidates) is left out. An objective or network that is the
 caller's own module is part of the settings; the weights of a network are stored here.
 """
 
@@ -108,7 +108,7 @@ def found_state(found: FitReport, head: Tensor) -> tuple[dict[str, Any], dict[st
 def check_state(
     numbers: Mapping[str, Any], found: Mapping[str, Any] | None, tensors: Mapping[str, Tensor], d: int, path: Path
 ) -> None:
-    """Refuse numbers and tensors that no solver on d features has; network weights are not checked."""
+    """Refuse numbers and tensors that cannot belong to a solver on d features; network weights are not checked."""
     check_values(numbers, _NUMBERS, "solver.", path)
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("standardise.mean", "standardise.scale", "scale"), (d,))
     n = len(tensors["reservoir.keys"]) if tensors.get("reservoir.keys", torch.tensor(0)).ndim == 1 else 0
@@ -181,7 +181,7 @@ def restore_found(
     try:
         width = solver.functions.span(solver.functions.standardise.mean[None]).shape[1]
     except RuntimeError as error:
-        raise EigenmapError(f"The network does not fit the model in {path.parent}: {error}.") from error
+        raise EigenmapError(f"The network does not match the model in {path.parent}: {error}.") from error
     require_shape(tensors, "found.head", (width, tensors["found.head"].shape[1]), path.with_name(WEIGHTS))
     found = {name: tensor.to(device) for name, tensor in prefixed("found.", tensors).items()}
     solver.functions.head = found.pop("head")
@@ -197,7 +197,7 @@ def _network(
     weights: Path,
     device: torch.device,
 ) -> nn.Module:
-    """Build the network with its weights; a named network is allocated only once its weights are known to fit."""
+    """Build the network with its weights; a named network is allocated only after its weights are checked."""
     values, k = prefixed(prefix, tensors), settings.n_components
     own = isinstance(settings.network, nn.Module)
     if own:
@@ -215,13 +215,13 @@ def _network(
     for name, value in network.state_dict().items():
         tensor = values.get(name)
         if tensor is None or tensor.shape != value.shape or tensor.dtype != value.dtype:
-            which = "The network passed does not fit" if own else f"{weights} is damaged: the network does not fit"
+            fault = f"The given network does not match {weights}" if own else f"{weights} is damaged"
             what = "missing" if tensor is None else f"of shape {tuple(tensor.shape)} and {tensor.dtype}"
-            where = f"{weights}: there" if own else "there"
-            raise EigenmapError(f"{which} {where} {prefix}{name} is {what}, not {tuple(value.shape)}, {value.dtype}.")
+            wanted = f"of shape {tuple(value.shape)} and {value.dtype}"
+            raise EigenmapError(f"{fault}: {prefix}{name} is {what} there, but must be {wanted}.")
     unknown = sorted(set(values) - set(network.state_dict()))
     if unknown:
-        raise EigenmapError(f"The network does not fit {weights}: it has no {unknown[0][:40]}.")
+        raise EigenmapError(f"The network does not match {weights}: it has no {unknown[0][:40]}.")
     network.load_state_dict(values, assign=not own)
     moved: nn.Module = network.to(device)
     return moved
@@ -259,7 +259,7 @@ def _restore_optimizer(
 
 
 def _moments(parameter: Tensor) -> dict[str, tuple[tuple[int, ...], torch.dtype | None]]:
-    """Return names, shapes and precisions (None: any) of what Adam stores per parameter."""
+    """Return names, shapes and precisions (None: any) of the tensors that Adam stores per parameter."""
     shape, dtype = tuple(parameter.shape), parameter.dtype
     return {"step": ((), None), "exp_avg": (shape, dtype), "exp_avg_sq": (shape, dtype)}
 

@@ -74,7 +74,7 @@ def make_objective(objective: Any, params: dict[str, Any], dtype: torch.dtype, w
 
 
 def takes_weights(objective: nn.Module) -> bool:
-    """Tell whether weights may be applied as factors of the features, which centring rules out."""
+    """Tell whether weights may be applied as factors of the features; not if the objective centres them."""
     return isinstance(objective, NeuralEF) or (isinstance(objective, RitzTrace) and not objective.centre)
 
 
@@ -102,7 +102,7 @@ class Trainer:
         loss: Tensor = self.objective(first, second, kernel)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        # NaN gradients would destroy what was learned; the returned loss informs the caller.
+        # NaN gradients would destroy the network; the returned loss informs the caller.
         value = float(loss.detach())
         if math.isfinite(value):
             self.optimizer.step()

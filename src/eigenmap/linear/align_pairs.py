@@ -44,7 +44,7 @@ def align_pairs(
             own map (regularised canonical correlations).
         n_components: number of features; up to 512 by default.
         two_spaces: whether X and Y are different spaces although their rows have the same length.
-        unit: whether rows are scaled to one norm first; by default if that finds more held-out partners.
+        unit: whether rows are scaled to one norm first; by default, whichever finds more held-out partners.
         seed: seed of the choice of held-out pairs.
         progress: called as `progress(done, total)`.
         say: called with messages.
@@ -91,7 +91,7 @@ def check_count(pairs: VectorPairs) -> None:
     if pairs.count < features:
         raise EigenmapError(
             f"{pairs.count:,} training pairs are fewer than the {features:,} features of a vector; give at least "
-            f"{features:,}, besides those that are held out."
+            f"{features:,}, not counting held-out pairs."
         )
 
 

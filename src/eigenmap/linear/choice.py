@@ -1,8 +1,8 @@
 """Choice of the map, ridge, exponent and centring on held-out pairs.
 
 The candidates are maps fitted to the pairs with several ridges and exponents, with and without centring; principal
-components; and the vectors as they are (`solutions`). They are compared by nDCG@10 on the same held-out pairs, averaged
-over lengths. At no length is the winner more than `SLACK` below the better of PCA and prefix.
+components; and the unchanged vectors (`solutions`). They are compared by nDCG@10 on the same held-out pairs, averaged
+over lengths. The winner is never more than `SLACK` below the better of PCA and prefix, at any length.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 FIRST_EXPONENTS = (0.0, 0.5, 1.0)
 """Exponents tried with every ridge; the others are tried only with the best ridge."""
 SLACK = 0.002
-"""Difference in nDCG@10 that counts as none."""
+"""Difference in nDCG@10 that is ignored."""
 UNLABELLED_GAIN = 0.1
 """Gain over PCA and prefix, averaged over lengths, that a candidate needs without labels.
 
-Neighbours, of the vectors themselves or of another model's, are a poor substitute for what people look for."""
+Neighbours of the vectors, or of another model's vectors, are a poor substitute for relevance to people."""
 SIMPLE = ("pca", "prefix")
 """Candidates that are not fitted to pairs."""
 

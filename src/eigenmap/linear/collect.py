@@ -98,7 +98,7 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
 
 
 def pair_moments(parts: Sequence[Part], outputs: Both) -> PairMoments:
-    """Moments of what `outputs` makes of pairs."""
+    """Return the moments of pairs under `outputs`."""
     return _moments(parts, outputs, _Counter(None, 0))
 
 
@@ -129,10 +129,8 @@ def _row_moments(vectors: Vectors, output: Outputs) -> PairMoments:
 
 def _by_pairs(part: Part, outputs: Both) -> Judge:
     """Take left rows as queries, and all right rows that belong to one of them as the gallery."""
-    things = np.unique(part.i)
-    if len(things) > MOST_JUDGED:
-        things = things[np.linspace(0, len(things) - 1, MOST_JUDGED).astype(np.int64)]
-    kept = np.flatnonzero(np.isin(part.i, things))
+    items = _spread(np.unique(part.i))
+    kept = np.flatnonzero(np.isin(part.i, items))
     if len(kept) > 2 * MOST_JUDGED:
         kept = kept[: 2 * MOST_JUDGED]
     i, j = part.i[kept], part.j[kept]

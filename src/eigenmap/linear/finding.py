@@ -1,4 +1,4 @@
-r"""Search for partners among held-out items, the measure by which codes of vectors are compared.
+r"""Held-out search for partners, the measure by which codes of vectors are compared.
 
 Every query ranks the gallery by the cosine of the cut codes. With rel_r = 1 if the item at rank r belongs to it,
 

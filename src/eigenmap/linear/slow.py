@@ -1,12 +1,12 @@
-r"""Slow modes of a time series: linear functions of x_t that say the most about x_{t + lag}.
+r"""Slow modes of a time series: the linear functions of x_t that best predict x_{t + lag}.
 
 Reversible (TICA [1]): both directions of time count, one map, A v = mu C v. Not reversible (VAMP [2]): the leading
 singular functions of x_t -> x_{t + lag}, one map for each end. Maps of d features are judged on held-out rows by
 
     VAMP-2 = 1 + || (U^T C U)^-1/2  U^T A V  (V^T C_plus V)^-1/2 ||^2_F,        moments about their means,
 
-the sum of the squared singular values inside the span; 1 is that of the constant. Once the ridge is chosen, modes and
-eigenvalues come from all rows.
+the sum of the squared singular values inside the span, including 1 for the constant. Once the ridge is chosen, modes
+and eigenvalues come from all rows.
 
 [1] Perez-Hernandez, Paul, Giorgino, De Fabritiis, Noe: Identification of slow molecular order parameters, 2013.
 [2] Wu, Noe: Variational approach for learning Markov processes from time series data, 2020.
@@ -31,15 +31,15 @@ from eigenmap.linear.solutions import RANK, TwoMaps, canonical, prefix, principa
 from eigenmap.spectrum import align
 
 EXPONENT = 1.0
-"""Features weighted by their eigenvalue: distances of codes are kinetic distances (Noe, Clementi, 2015)."""
+"""Weight exponent t: with 1, distances of codes are kinetic distances (Noe, Clementi, 2015)."""
 ROWS_PER_MOMENT = 10
-"""d features have d^2 moments across time; held-out pairs judge lengths with so many pairs for each of them."""
+"""Minimum number of held-out pairs per moment: d features, which have d^2 moments, are judged by at least 10 d^2."""
 
 
 def slow_modes(
     found: Collected, n_components: int, *, reversible: bool, unit: bool, pairs: int, ridges: Sequence[float] = RIDGES
 ) -> PairAlignment:
-    """The slowest features, with the ridge whose features score best on held-out trajectories."""
+    """Return the slowest features, with the ridge whose features score best on held-out trajectories."""
     fit, held_out = found.fit, found.held_out
     best, lengths = _best(fit, held_out, n_components, reversible, ridges)
     scores = {"ours": best.scores}
@@ -54,7 +54,7 @@ def slow_modes(
 
 
 def vamp_scores(maps: TwoMaps, held_out: PairMoments, lengths: Sequence[int]) -> Scores:
-    """VAMP-2 of the first features of two maps at each length."""
+    """Return VAMP-2 of the first features of two maps at each length."""
     of = held_out.sides()
     C, C_plus, A = (
         a.rotation.T @ S @ b.rotation
@@ -68,23 +68,24 @@ def vamp_scores(maps: TwoMaps, held_out: PairMoments, lengths: Sequence[int]) ->
 
 
 def vamp2(C: Tensor, C_plus: Tensor, A: Tensor) -> float:
-    """1 plus the squared singular values of C^-1/2 A C_plus^-1/2."""
+    """Return 1 plus the sum of the squared singular values of C^-1/2 A C_plus^-1/2."""
     return 1.0 + float((_inverse_root(C).T @ A @ _inverse_root(C_plus)).square().sum())
 
 
 def vamp2_of(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
-    """VAMP-2 of features (n, d) of x_t and (n, d') of x_{t + lag}: any functions, linear or not."""
+    """Return VAMP-2 of features (n, d) of x_t and (n, d') of x_{t + lag}: any functions, linear or not."""
     x, y = (torch.from_numpy(np.asarray(side, dtype=np.float64)) for side in (left, right))
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y) or len(x) < 2:
         raise EigenmapError(
-            f"VAMP-2 needs two matrices with as many rows, not of shapes {tuple(x.shape)} and {tuple(y.shape)}."
+            "VAMP-2 needs two matrices with the same number of rows, at least 2, not shapes "
+            f"{tuple(x.shape)} and {tuple(y.shape)}."
         )
     x, y = x - x.mean(0), y - y.mean(0)
     return vamp2(x.T @ x / len(x), y.T @ y / len(x), x.T @ y / len(x))
 
 
 def judged(n_components: int, held_out: PairMoments) -> list[int]:
-    """Lengths that held-out pairs can judge: 1, 2, 3, 4, 6, 8, 12, ... and all features."""
+    """Return the lengths that held-out pairs can judge: 1, 2, 3, 4, 6, 8, 12, ... and all features."""
     short = [*{1, 2, 3, 4, 6} & set(range(1, n_components))]
     lengths = sorted({*short, *table_lengths(n_components)})
     return [d for d in lengths if ROWS_PER_MOMENT * d * d <= held_out.pairs] or [1]
@@ -103,15 +104,15 @@ def _best(
     return best, sorted(best.scores)
 
 
-def _maps(fit: PairMoments, told: PairMoments, ridge: float, reversible: bool) -> TwoMaps:
+def _maps(fit: PairMoments, held_out: PairMoments, ridge: float, reversible: bool) -> TwoMaps:
     if not reversible:
-        return canonical(fit, told, ridge)
-    one = align(fit, told, ridge)
+        return canonical(fit, held_out, ridge)
+    one = align(fit, held_out, ridge)
     return TwoMaps(one, one)
 
 
 def _finished(maps: TwoMaps, quality: float, judge: Judge) -> TwoMaps:
-    """The maps with their weights, score and neighbour recall."""
+    """Return the maps with their weights, score and neighbour recall."""
     left, right = (replace(side, t=EXPONENT, quality=quality) for side in maps)
     codes = left.apply(judge.queries, unit=False), right.apply(judge.gallery, unit=False)
     recall = judge.recall(*codes, table_lengths(left.n_components))
@@ -120,7 +121,7 @@ def _finished(maps: TwoMaps, quality: float, judge: Judge) -> TwoMaps:
 
 
 def _inverse_root(C: Tensor) -> Tensor:
-    """C^-1/2 on the directions in which C has variance."""
+    """Return C^-1/2 on the directions in which C has variance."""
     variance, basis = torch.linalg.eigh((C + C.T) / 2)
     keep = variance > variance[-1].clamp(min=0) * RANK
     root: Tensor = basis[:, keep] * variance[keep].rsqrt()

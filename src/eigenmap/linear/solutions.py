@@ -109,7 +109,7 @@ def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened:
 
 
 def prefix(held_out: Moments) -> Alignment:
-    """Return the identity: the vectors as they are."""
+    """Return the identity: the unchanged vectors."""
     n = held_out.n_features
     eye = torch.eye(n, dtype=torch.float64, device=held_out.across.device)
     return judged(eye, eye.new_zeros(n), held_out, own_order=True)
@@ -136,7 +136,7 @@ def rank(C: Tensor) -> int:
 
 
 def _directions(C: Tensor) -> tuple[Tensor, Tensor]:
-    """Return variances in descending order and their directions, without those of no variance."""
+    """Return variances in descending order and their directions, without directions of no variance."""
     variance, basis = torch.linalg.eigh(C)
     variance, basis = variance.flip(0), basis.flip(1)
     keep = variance > variance[0].clamp(min=0) * RANK

@@ -1,10 +1,10 @@
-r"""Implied timescales: how long the slow modes of a time series last.
+r"""Implied timescales: decay times of the slow modes of a time series.
 
 A mode with eigenvalue mu over `lag` rows decays as exp(-t / tau) with
 
     tau = -lag / ln |mu|        (in rows).
 
-Where the modes are well resolved, tau does not depend on the lag; it grows with the lag where they are not [1].
+If the modes are well resolved, tau does not depend on the lag; otherwise it grows with the lag [1].
 
 [1] Swope, Pitera, Suits: Describing protein folding kinetics by molecular dynamics simulations, 2004.
 """
@@ -31,9 +31,9 @@ from eigenmap.linear.solutions import RANK
 from eigenmap.spectrum import align
 
 MODES = 5
-"""Modes that are listed."""
+"""Default number of modes."""
 FEWEST_PAIRS = 2
-"""Pairs per feature at a lag, below which its moments have no meaning."""
+"""Minimum number of pairs per feature at each lag; with fewer, moments are meaningless."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,8 +43,8 @@ class Timescales:
     """Eigenvalues and timescales of the slowest modes, by lag; made by `implied_timescales`.
 
     Attributes:
-        lags: in rows, ascending.
-        eigenvalues: (lags, modes), descending; in modulus where time is not reversible.
+        lags: lags in rows, ascending.
+        eigenvalues: (lags, modes), descending; moduli if time is not reversible.
 
     """
 
@@ -53,14 +53,14 @@ class Timescales:
 
     @property
     def timescales(self) -> Floats:
-        """Return (lags, modes) in rows; NaN for a mode without a positive eigenvalue below 1."""
+        """Timescales (lags, modes) in rows; NaN for a mode without a positive eigenvalue below 1."""
         lag = np.array(self.lags, dtype=np.float64)[:, None]
         mu = self.eigenvalues
         sensible = (mu > 0) & (mu < 1)
         return np.where(sensible, -lag / np.log(np.where(sensible, mu, 0.5)), np.nan)
 
     def as_json(self) -> dict[str, Any]:
-        """Both by lag, with null for a timescale that there is not."""
+        """Return eigenvalues and timescales by lag, with null for an undefined timescale."""
 
         def by_lag(values: Floats) -> dict[str, list[float | None]]:
             return {
@@ -72,7 +72,7 @@ class Timescales:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Timescales:
-        """The timescales that a model remembers."""
+        """Restore timescales from the values of `as_json`."""
         rows = {int(lag): row for lag, row in about["eigenvalues"].items()}
         lags = tuple(sorted(rows))
         values = [[math.nan if value is None else float(value) for value in rows[lag]] for lag in lags]
@@ -88,15 +88,15 @@ def implied_timescales(
     reversible: bool = True,
     ridge: float = 0.0,
 ) -> Timescales:
-    """Implied timescales of the slowest linear modes at several lags, from one pass over the rows.
+    """Compute implied timescales of the slowest linear modes at several lags, in one pass over the rows.
 
     Args:
-        X: rows in the order of time: an .npy file (memory-mapped), an array, or a list with one per trajectory.
-        lags: in rows.
-        n_modes: how many of the slowest.
-        trajectories: rows of each trajectory, where one file holds several after each other.
-        reversible: whether both directions of time count (TICA); otherwise eigenvalues are those of the operator
-            forward in time, in modulus.
+        X: rows in temporal order: an .npy file (memory-mapped), an array, or a list with one per trajectory.
+        lags: lags in rows.
+        n_modes: number of slowest modes.
+        trajectories: number of rows of each trajectory, if one file contains several.
+        reversible: whether both directions of time count (TICA); otherwise eigenvalues are the moduli of those of the
+            forward operator.
         ridge: regularisation, in units of the mean variance of a feature.
 
     Example:
@@ -112,7 +112,7 @@ def implied_timescales(
 
 
 def timescales_at(series: TimeSeries, lags: Sequence[int], n_modes: int, ridge: float, outputs: Outputs) -> Timescales:
-    """The same for what `outputs` makes of rows."""
+    """Compute implied timescales of the outputs of a function of the rows."""
     moments = lag_moments(series, lags, outputs)
     values = [eigenvalues_of(one, ridge, series.reversible)[:n_modes] for one in moments]
     fewest = min(map(len, values))
@@ -120,7 +120,7 @@ def timescales_at(series: TimeSeries, lags: Sequence[int], n_modes: int, ridge: 
 
 
 def lag_moments(series: TimeSeries, lags: Sequence[int], outputs: Outputs) -> list[PairMoments]:
-    """Moments of the pairs at each lag, from one pass over the rows."""
+    """Return the moments of the pairs at each lag, from one pass over the rows."""
     moments: list[PairMoments] = []
     longest = max(lags)
     for window in series.windows(longest):
@@ -140,7 +140,7 @@ def lag_moments(series: TimeSeries, lags: Sequence[int], outputs: Outputs) -> li
 
 
 def eigenvalues_of(moments: PairMoments, ridge: float, reversible: bool) -> Floats:
-    """Eigenvalues of the transfer operator inside the span of the features, the slowest first."""
+    """Return the eigenvalues of the transfer operator inside the span of the features, slowest first."""
     if reversible:
         found: Tensor = align(moments, moments, ridge).eigenvalues
     else:
@@ -159,5 +159,5 @@ def _checked_lags(lags: int | Iterable[int]) -> list[int]:
     except TypeError:
         raise EigenmapError(f"lags must be whole numbers, such as [1, 2, 5, 10], not {lags!r}.") from None
     if not every:
-        raise EigenmapError("lags is empty: name at least one number of rows.")
+        raise EigenmapError("lags is empty: give at least one whole number, such as [1, 2, 5, 10].")
     return sorted({checked_lag(lag, "lags") for lag in every})

@@ -22,7 +22,7 @@ class PixelStore:
     >>> store.take(torch.tensor([2, 0])).flatten().tolist()
     [5, 1]
 
-    `streamed` decides whether the pixels stay on the host; None lets their size decide.
+    `streamed` tells whether the pixels stay on the host; None decides by their size.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class PixelStore:
 
     @property
     def index_device(self) -> torch.device:
-        """Device on which the numbers passed to `take` should be."""
+        """Device of the numbers to pass to `take`."""
         return self.rows.device
 
     def take(self, numbers: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ class Eigenmap:
     Args:
         network: the trained encoder and projector.
         alignment: order, eigenvalues and weights, from `spectrum.best_alignment`.
-        source: output of the network that codes are made of: "encoder", "projector" or "both".
+        source: output of the network from which codes are made: "encoder", "projector" or "both".
         input: preprocessing of images, node features or vectors.
         encoder: specification from which `load` builds the encoder.
         training: facts about the training; stored with the model, and not used otherwise.
@@ -142,9 +142,9 @@ class Eigenmap:
     def image(self) -> ImageInput:
         """Image preprocessing; raise if the model does not take images."""
         if isinstance(self.input, NodeInput):
-            raise EigenmapError("This is a model of graph nodes: it takes rows of features, not images.")
+            raise EigenmapError("This is a model for graph nodes: it takes rows of features, not images.")
         if isinstance(self.input, VectorInput):
-            raise EigenmapError("This is a model of vectors: it takes rows of numbers, not images.")
+            raise EigenmapError("This is a model for vectors: it takes rows of numbers, not images.")
         return self.input
 
     @property
@@ -181,9 +181,9 @@ class Eigenmap:
 
     @property
     def eigenvalues_(self) -> npt.NDArray[np.float64]:
-        """Held-out eigenvalue of each feature: its correlation between two related things.
+        """Held-out eigenvalue of each feature: its correlation between two related items.
 
-        They descend if codes are made of one output; features of staged codes are sorted by shared variance.
+        They descend if codes are made from one output; features of staged codes are sorted by shared variance.
         """
         return cast(npt.NDArray[np.float64], self.alignment.eigenvalues.cpu().numpy())
 
@@ -224,7 +224,7 @@ class Eigenmap:
             missing: indices or mask of nodes whose features are unknown; their codes come from their neighbours.
             stored: codes of a graph on disk (`embedding.NodeCodes`), for edges that lead to its nodes. These keep their
                 numbers; the rows of `images` are numbered after them.
-            weighting: "diffusion" multiplies feature j by max(mu_j, 0)^t; "none" leaves features as they are.
+            weighting: "diffusion" multiplies feature j by max(mu_j, 0)^t; "none" leaves features unchanged.
             t: exponent; by default the one chosen on held-out pairs.
             normalize: whether rows have norm 1, for cosine similarity.
             device: device to compute on; by default that of the model.
@@ -277,7 +277,7 @@ class Eigenmap:
         if self.input.hops:
             if stored is not None:
                 raise EigenmapError(
-                    "This model needs features of neighbours, which are not stored; embed the whole graph again."
+                    "This model needs features of neighbours, which are not stored; embed the entire graph again."
                 )
             rows = self.seen(rows, smoothing(edges, len(rows)), missing)
         # Full-length codes are propagated, since these are stored for a graph.
@@ -318,7 +318,7 @@ class Eigenmap:
 
     @property
     def plain(self) -> bool:
-        """Whether the alignment takes rows as they are; otherwise they are scaled to one norm first."""
+        """Whether the alignment takes rows unchanged; otherwise they are scaled to one norm first."""
         return self._plain(self.source)
 
     def _plain(self, output: CodeSource) -> bool:
@@ -335,11 +335,11 @@ class Eigenmap:
 
     @property
     def is_linear(self) -> bool:
-        """Whether codes are a linear map of vectors, and nothing else."""
+        """Whether codes are a purely linear map of vectors."""
         return isinstance(self.input, VectorInput) and self.source == "encoder"
 
     def linear_map(self, dim: int | None = None) -> LinearMap:
-        """Return the codes of a linear model of vectors as plain numbers, cut at `dim` features."""
+        """Return the map of a linear vector model as plain numbers, cut at `dim` features."""
         return exported.linear_map(self, dim)
 
     def to_sentence_transformers(
@@ -351,7 +351,7 @@ class Eigenmap:
         side: Side | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write a folder of sentence-transformers: texts in, codes out.
+        """Write a sentence-transformers folder that turns texts into codes.
 
         The folder of a linear model loads without eigenmap. That of a neural one needs eigenmap, and
         `SentenceTransformer(out, trust_remote_code=True)`. Both can be cut with `truncate_dim`.
@@ -360,8 +360,8 @@ class Eigenmap:
             base: the model that made the vectors: its sentence-transformers folder, or a `SentenceTransformer`.
             out: the new folder.
             dim: length of the codes; all features by default.
-            side: which space of a model of two.
-            overwrite: replace `out` if it is such a folder.
+            side: "left" or "right", for a model of two spaces.
+            overwrite: replace `out` if it is a sentence-transformers folder.
 
         Example:
             >>> model.to_sentence_transformers("all-MiniLM-L6-v2", "text-codes")  # doctest: +SKIP
@@ -452,7 +452,7 @@ class Eigenmap:
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             which = f"that {DESCRIPTION} names" if encoder is None else "passed"
-            raise EigenmapError(f"The encoder {which} does not fit the weights in {directory}: {reason}") from error
+            raise EigenmapError(f"The encoder {which} does not match the weights in {directory}: {reason}") from error
         neighbours = neighbours_from(about.get("neighbours"), prefixed("neighbours.", tensors))
         return cls(network, alignment, about["source"], input, spec, about["training"], neighbours)
 

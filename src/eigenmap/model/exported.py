@@ -1,4 +1,4 @@
-"""A model of vectors for other programs: as plain numbers, and as modules of sentence-transformers."""
+"""Vector models for other programs: as plain numbers, and as modules of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def linear_map(model: Eigenmap, dim: int | None) -> LinearMap:
-    """Return the codes of a linear model of vectors as plain numbers."""
+    """Return the map of a linear vector model as plain numbers."""
     if not isinstance(model.input, VectorInput) or not model.is_linear:
         what = "has a neural head" if isinstance(model.input, VectorInput) else f"takes {model.kind}"
-        raise EigenmapError(f"Only a linear model of vectors is a matrix, but this one {what}; export it as ONNX.")
+        raise EigenmapError(f"Only a linear vector model is a matrix, but this one {what}; export it as ONNX.")
     return LinearMap.of(model.alignment, model.input.unit, model.check_dim(dim))
 
 
 def modules_of(model: Eigenmap, dim: int | None) -> tuple[list[Module], tuple[int, int]]:
-    """Return the modules that make codes of vectors, and the lengths of what they take and make."""
+    """Return the modules that turn vectors into codes, and the lengths of vectors and codes."""
     if not isinstance(model.input, VectorInput):
-        raise EigenmapError(f"sentence-transformers needs a model of vectors, and this one takes {model.kind}.")
+        raise EigenmapError(f"sentence-transformers needs a vector model, but this one takes {model.kind}.")
     dim = model.check_dim(dim)
     lengths = model.input.length, dim
     if model.is_linear:

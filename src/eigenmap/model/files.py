@@ -1,4 +1,4 @@
-"""Files of a saved `Eigenmap`: which model they are, where its weights are, and a copy of both."""
+"""Files of a saved `Eigenmap`: fingerprint, path of the weights, copies."""
 
 from __future__ import annotations
 

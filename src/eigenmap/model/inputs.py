@@ -1,4 +1,4 @@
-"""Inputs and encoders of a model: preprocessing of images and node features, and specifications to rebuild encoders."""
+"""Inputs and encoders of a model: preprocessing of images and node features, and encoder specifications."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ImageInput:
     def read(self, images: object) -> Tensor:
         """Convert images of any accepted kind to uint8 pixels (N, channels, size, size).
 
-        Of files, every one must be readable, so that row i belongs to file i.
+        All files must be readable, so that row i belongs to file i.
         """
         if _are_files(images):
             return load_images(images, self.size, self.channels, strict=True).pixels  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from eigenmap.spectrum import Alignment
 
 
 def input_and_network(about: Mapping[str, Any], encoder: nn.Module | None) -> tuple[Input, Encoder, Network]:
-    """Build input, encoder specification and network from a description; `encoder` replaces the encoder described."""
+    """Build input, encoder specification and network from a description; `encoder` replaces the described one."""
     given, sizes = about["input"], about["network"]
     if kind_of(given) == "vectors":
         vector, head = VectorInput(**given), VectorEncoderSpec(**about["encoder"])
@@ -34,7 +34,7 @@ def input_and_network(about: Mapping[str, Any], encoder: nn.Module | None) -> tu
     if image.view_size > image.size:
         raise EigenmapError(f"{DESCRIPTION} has a view of {image.view_size} pixels but images of {image.size}.")
     if image.standardisation.channels not in (None, image.channels):
-        raise EigenmapError(f"{DESCRIPTION} has a standardisation for another number of channels than its images have.")
+        raise EigenmapError(f"The standardisation in {DESCRIPTION} has another number of channels than its images.")
     spec = EncoderSpec(**about["encoder"])
     return image, spec, Network(spec.build(image) if encoder is None else encoder, **sizes)
 

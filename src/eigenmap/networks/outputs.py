@@ -1,4 +1,4 @@
-"""Outputs of a network that codes are made of: the encoder's, the projector's, or both side by side."""
+"""Network outputs from which codes are made: the encoder's, the projector's, or both side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Towers of things other than vectors, called by row numbers."""
+"""Towers for inputs other than vectors, addressed by row number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from eigenmap.networks.network import Network
 
 
 class NumberedTower(nn.Module):
-    """A network that is called by row numbers (B, 1), so that it can stand beside one of vectors in a `PairNetwork`.
+    """A network called with row numbers (B, 1), so that it can be one side of a `PairNetwork`.
 
     Args:
-        network: the network of the things themselves.
-        see: called as see(numbers, training), returns what the network sees of these things.
+        network: the network of the inputs themselves.
+        see: called as see(numbers, training), returns the network's inputs for these rows.
 
     """
 

@@ -15,7 +15,7 @@ from eigenmap.networks.network import Network
 from eigenmap.spectrum import unit_rms_rows
 
 _LEAST_DEVIATION = 0.1
-"""Share of the mean deviation below which a feature counts as one that hardly varies."""
+"""Share of the mean deviation below which a feature counts as nearly constant."""
 
 
 class Rows(nn.Module):
@@ -67,13 +67,13 @@ class ResidualHead(nn.Module):
         self.unit.copy_(size.clamp(min=max(0.01 * float(size.max()), 1e-30)))
         self.linear.weight.copy_(rotation.T / self.unit[:, None])
         self.shift.copy_(mean)
-        # A feature that hardly varies would otherwise show nothing but its rounding.
+        # A nearly constant feature would otherwise be scaled up to mere rounding noise.
         least = max(_LEAST_DEVIATION * float(deviation.mean()), 1e-30)
         self.scale.copy_(torch.where(deviation > 0, 1 / deviation.clamp(min=least), 0.0))
 
     @torch.no_grad()
     def vary_from(self, first: int) -> None:
-        """Let features from number `first` on, which the linear map leaves at 0, start as random functions."""
+        """Start the features from `first` onwards, which the linear map leaves at 0, as random functions."""
         nn.init.normal_(self.correction.weight[first:], std=self.hidden_features**-0.5)
         self.unit[first:] = self.unit[:first].mean()
 
@@ -91,7 +91,7 @@ class VectorEncoderSpec:
 
     Attributes:
         width: hidden units of its residual head, 0 for none.
-        plain: whether codes are made of psi itself, for heads whose outputs are functions, or of its direction.
+        plain: whether codes are made from psi itself, for heads whose outputs are functions, or from its direction.
 
     """
 
@@ -124,7 +124,7 @@ class PairNetwork(nn.Module):
     """Row numbers (B,) -> (features, psi): the network of each side, applied to these rows.
 
     Numbers below `n_left` are rows of the left side, the others of the right side. In one space both sides have the
-    same network. Training draws row numbers; the rows are gathered here, from memory or from a file.
+    same network. Training draws row numbers; the rows are gathered here, from memory or a file.
 
     Args:
         left: network of the left side.

@@ -35,7 +35,7 @@ def load_encoder_weights(encoder: nn.Module, file: str | Path) -> None:
 def load_state(encoder: nn.Module, state: Mapping[str, Tensor], source: str = "The state dict") -> None:
     """Load named tensors into the encoder, in place; raise an error that names the first mismatch.
 
-    Tolerated are the prefixes `module.`, `network.` and `encoder.` (an entire saved network, such as one of our models,
+    Allowed are the prefixes `module.`, `network.` and `encoder.` (an entire saved network, such as one of our models,
     whose other parts are ignored), a classifier (`fc.*`, `head.*`, `classifier.*` ...) that the encoder does not have,
     and missing `num_batches_tracked` counters.
     """
@@ -82,7 +82,7 @@ def _read(file: Path) -> dict[str, Tensor]:
         if file.suffix == ".safetensors":
             return load_file(file)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of what it then refuses, which one sentence says below
+            warnings.simplefilter("ignore")  # torch warns about files that it then refuses; our error covers them
             content = torch.load(file, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         # torch's own message suggests opening the file in a way that can execute code.

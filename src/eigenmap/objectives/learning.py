@@ -1,4 +1,4 @@
-"""Objectives with a state of their own: predictors, prototypes, queues, or a slowly moving copy of the network."""
+"""Objectives with their own state: predictors, prototypes, queues, or a slowly moving copy of the network."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TaughtObjective(LearningObjective):
         self.targets: tuple[Tensor, Tensor] | None = None
 
     def momentum(self, done: float) -> float:
-        """Return the momentum m of the teacher once the share `done` of the steps is taken."""
+        """Return the momentum m of the teacher after the share `done` of all steps."""
         raise NotImplementedError
 
     def forward(

@@ -18,8 +18,8 @@ class MoCo(TaughtObjective):
 
         loss = 1/2 E[ l(psi, t_plus) + l(psi_plus, t) ],    all codes of norm 1
 
-    [1] has only the first half, as has `symmetric=False`. The teacher sees the batch in `groups` random groups, so that
-    BatchNorm does not reveal which key belongs to a query; [1] shuffles the batch between devices for this. The
+    [1] uses only the first half, as does `symmetric=False`. The teacher sees the batch in `groups` random groups, so
+    that BatchNorm does not reveal which key belongs to a query; [1] shuffles the batch between devices for this. The
     published values are a momentum of 0.999, a queue of 65,536, tau = 0.2 and 128 features.
 
     [1] He, Fan, Wu, Xie, Girshick: Momentum Contrast for Unsupervised Visual Representation Learning, 2020.

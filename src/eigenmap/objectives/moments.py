@@ -58,7 +58,7 @@ class _Average(Function):
 
 
 def gather(x: Tensor) -> Tensor:
-    """Return the rows of all processes in rank order, with gradient; every process must have equally many.
+    """Return the rows of all processes in rank order, with gradient; every process must have the same number.
 
     `rows = gather(psi)` has shape (world size * B, k).
     """

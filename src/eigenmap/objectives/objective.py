@@ -26,9 +26,9 @@ class Objective(nn.Module, ABC):
     - (B,): non-negative weights of these pairs, of any scale; every expectation is weighted;
     - (B, B'), dense or sparse: a block K of a Gram matrix, R = psi^T K psi_plus / (B B').
 
-    The value is that of the *global batch*: with torch.distributed initialised, the rows of all processes form one
-    batch (each process has equally many), and parameter gradients averaged over the processes, as in
-    DistributedDataParallel, equal those of one process with the joined batch.
+    The value is that of the *global batch*: with torch.distributed initialised, the rows of all processes (equally many
+    on each) form one batch, and parameter gradients averaged over the processes, as in DistributedDataParallel, equal
+    those of one process with the joined batch.
 
     The arithmetic is float32 (float64 for float64 input) even under autocast, and never waits for the device.
     """
@@ -66,7 +66,7 @@ class Objective(nn.Module, ABC):
         name = type(self).__name__
         if psi.ndim != 2 or psi_plus.ndim != 2 or psi.shape[1] != psi_plus.shape[1]:
             raise EigenmapError(
-                f"{name} takes two matrices with one row per thing and equally many columns, "
+                f"{name} takes two matrices with one row per item and the same number of columns, "
                 f"not shapes {tuple(psi.shape)} and {tuple(psi_plus.shape)}"
             )
         if len(psi) * world_size() < 2:
@@ -94,7 +94,7 @@ class Objective(nn.Module, ABC):
 
 
 def switch(name: str, value: Any) -> bool:
-    """Return `value` if it is a bool; a text such as "no" would count as true."""
+    """Return `value` if it is a bool; a string such as "no" would count as true."""
     if not isinstance(value, bool):
         raise EigenmapError(f"{name} must be true or false, not {value!r}")
     return value

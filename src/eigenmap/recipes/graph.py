@@ -13,7 +13,7 @@ from eigenmap.training.config import RESUME_ANYHOW
 
 NARROW, WIDE = 256, 1024
 MANY_NODES = 10_000
-"""Number of nodes from which networks on dense features are wide by default (docs/graphs.md has the figures)."""
+"""Minimum number of nodes for a wide default network on dense features (docs/graphs.md has the figures)."""
 
 
 def usual_width(words: bool, nodes: int) -> int:
@@ -48,12 +48,12 @@ class GraphRecipe(BaseRecipe):
             1,024 for dense features and at least 10,000 nodes, else 256.
         feature_dropout: probability of hiding an input feature in training; None means 0.5 for word-like features
             (fewer than one in ten is non-zero), else 0.
-        standardise: whether dense features are scaled to mean 0 and variance 1; words and sparse ones never are.
+        standardise: whether dense features are scaled to mean 0 and variance 1; word-like and sparse ones never are.
         sampler: "edges", or the paper's "node-blocks".
         hops: 1 or 2 steps of the walk between the two nodes of a pair.
         start: distribution of the first node, "degree" or "uniform"; "balanced" is "degree" sampled with less variance.
-        go_on: probability of a further step after each step of the walk; above 0, pairs are the ends of longer walks
-            (`relations.diffusion`), `walks` of them from each edge in each direction.
+        go_on: probability that the walk continues after each step; above 0, pairs are the ends of longer walks
+            (`relations.diffusion`), with `walks` walks from each edge in each direction.
         teleport: probability that the second node is a random node.
         lazy: probability that the second node is the first one.
         directed: "symmetrise", or "bipartite": two nodes are related if they point to the same node.
@@ -63,11 +63,11 @@ class GraphRecipe(BaseRecipe):
         steps: number of training steps. With the recipe "auto" and no length given, a small graph gets fewer: at most
             64 passes over its edges.
         codes: network output that becomes the code; "auto" decides on held-out edges.
-        neighbours: how codes use neighbours where there are edges at inference: "auto" chooses at the end of the fit,
-            without labels; or "none", "S", "S2", "concat" or "pagerank" (`relations.propagation`).
-        restart: of "pagerank".
-        feature_hops: above 0, the network also sees features averaged over 1 ... so many steps (SIGN), and edges are
-            needed at inference.
+        neighbours: use of neighbours by codes when edges are available at inference: "none", "S", "S2", "concat" or
+            "pagerank" (`relations.propagation`); "auto" chooses at the end of the fit, without labels.
+        restart: restart probability of "pagerank".
+        feature_hops: if above 0, the network also sees features averaged over 1 ... `feature_hops` steps (SIGN), and
+            edges are needed at inference.
 
     The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
@@ -78,7 +78,7 @@ class GraphRecipe(BaseRecipe):
     width: int | None = None
     blocks: int = 1
     feature_dropout: float | None = None
-    # The encoder keeps the scale, and a checkpoint with it.
+    # The encoder stores the scale, and so does a checkpoint.
     standardise: bool = field(default=True, metadata=RESUME_ANYHOW)
     n_components: int = 128
     objective: str = "scl"
@@ -133,7 +133,7 @@ PAPER = GraphRecipe(
 )
 """The published run on OGBN-Products (Deng et al., ICLR 2024): 20 epochs of 149^2 blocks. For comparison only.
 
-Features as they are, and probes on the output of the encoder, 2,048 wide, not on the 8,192 of the projector.
+Features are not standardised, and probes use the encoder's 2,048 outputs, not the projector's 8,192.
 """
 
 GRAPHS: dict[str, GraphRecipe] = {"auto": GRAPH, PAPER.name: PAPER}

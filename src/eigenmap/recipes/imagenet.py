@@ -1,11 +1,11 @@
-"""The paper's ImageNet recipes: ResNet-50 and LARS; its two models, two augmentations, 100 / 200 / 400 epochs.
+"""The paper's ImageNet recipes: ResNet-50 and LARS, two models, two augmentations, 100 / 200 / 400 epochs.
 
 Deng, Shi, Zhang, Cui, Lu, Zhu. Neural Eigenfunctions Are Structured Representation Learners. ICLR 2024.
 
-The tables of linear probes are the unordered form with 8,192 features (`imagenet-probe`), the figures of retrieval the
-ordered form with 4,096 (`imagenet-retrieval`). The text says that views are SimCLR's; the authors' code has those of
-Barlow Twins, which are BYOL's: weaker colours, the first view always blurred, the second rarely and sometimes
-solarised. Recipes whose name ends with `-simclr` are as the text has it, the others as the code.
+The paper's linear probes use the unordered form with 8,192 features (`imagenet-probe`), its retrieval figures the
+ordered form with 4,096 (`imagenet-retrieval`). According to the text, views are SimCLR's; the authors' code uses those
+of Barlow Twins, which are BYOL's: weaker colours, the first view always blurred, the second rarely blurred and
+sometimes solarised. Recipes whose name ends with `-simclr` follow the text, the others the code.
 """
 
 from eigenmap.recipes.recipe import Recipe
@@ -14,7 +14,7 @@ _EPOCHS = (100, 200, 400)
 
 
 def _recipe(name: str, epochs: int) -> Recipe:
-    """Rate 0.3 per 256 images, 10 epochs of warm-up; `scale` 20 is that of the authors' loss."""
+    """Return a recipe with rate 0.3 per 256 images, 10 epochs of warm-up, and `scale` 20 as in the authors' loss."""
     return Recipe(
         name=name,
         encoder="resnet50",
@@ -37,7 +37,7 @@ def _recipe(name: str, epochs: int) -> Recipe:
 
 
 def _as_published(name: str, objective: str, n_components: int, views: str = "barlow_twins") -> Recipe:
-    """Crops of whole images, ImageNet's standardisation, and plain images cut from 256 pixels to 224."""
+    """Return a recipe with crops of whole images, ImageNet's standardisation, and plain images cut from 256 to 224."""
     return (
         _recipe(name, epochs=100)
         .but(objective=objective, n_components=n_components, views=views)
@@ -57,4 +57,4 @@ IMAGENET = (
     RETRIEVAL_SIMCLR,
     *(_recipe(f"imagenet-resnet50-{epochs}", epochs) for epochs in _EPOCHS),
 )
-"""The last three are of an earlier version: the ordered form, 8,192 features, crops of central squares."""
+"""The last three come from an earlier version: the ordered form, 8,192 features, crops of central squares."""

@@ -33,7 +33,7 @@ class BaseRecipe(Optimisation):
     """
 
     fewest_steps_to_a_check: ClassVar[int]
-    """Minimum number of checks: three bad ones stop a run, and no network gets far in a handful of steps."""
+    """Minimum number of checks. Three bad ones stop a run, and a handful of steps is too few for any network."""
 
     name: str = field(kw_only=False, metadata=RESUME_ANYHOW)
     n_components: int
@@ -53,8 +53,8 @@ class Recipe(BaseRecipe):
     Attributes:
         encoder: name of the encoder (see `networks.build_encoder`); `stem` applies to its ResNets.
         image_size: side of the views in pixels; None keeps the choice of `data.load_images`.
-        read_size: side at which images are read, of which plain images show the middle `image_size`; None is the same.
-        whole_images: whether random crops are those of whole images, instead of their central squares.
+        read_size: side at which images are read; plain images are their central `image_size`. None means `image_size`.
+        whole_images: whether random crops are taken from whole images instead of their central squares.
         imagenet_pixels: whether pixels are standardised by ImageNet's mean and deviation.
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images per step (two views each).
@@ -68,7 +68,7 @@ class Recipe(BaseRecipe):
     encoder: str = "small-cnn"
     stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
     image_size: int | None = None
-    # A run says the next three by itself where they are not the usual ones (`ImageTask`).
+    # `ImageTask` adds the next three to a run's settings if they are not the usual ones.
     read_size: int | None = field(default=None, metadata=RESUME_ANYHOW)
     whole_images: bool = field(default=False, metadata=RESUME_ANYHOW)
     imagenet_pixels: bool = field(default=False, metadata=RESUME_ANYHOW)
@@ -91,7 +91,7 @@ class Recipe(BaseRecipe):
 
 
 def identity(recipe: BaseRecipe) -> dict[str, Setting]:
-    """Return what must be equal for a run to be resumed, besides the training configuration."""
+    """Return the settings that must be equal to resume a run, besides the training configuration."""
     elsewhere = {each.name for each in fields(TrainingConfig)}
     settings = {
         each.name: getattr(recipe, each.name)
@@ -170,6 +170,6 @@ def _in_words(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind)) if len(get_args(kind)) > 1 else str(get_args(kind)[0])
     if get_origin(kind) in (UnionType, Union):
-        # "or None" goes without saying.
+        # "or None" is left out.
         return " or ".join(_in_words(part) for part in get_args(kind) if part is not type(None))
     return _WORDS[get_origin(kind) or kind]

@@ -15,20 +15,20 @@ Outputs = Literal["unit", "plain"]
 
 @dataclass(frozen=True, kw_only=True)
 class VectorRecipe(BaseRecipe):
-    """All settings of a fit on vectors; change any with `recipe.but(width=1024)`.
+    """All settings of a fit on vectors; change some with `recipe.but(width=1024)`.
 
     Attributes:
-        solver: "linear" for the closed form alone, which takes no steps; "neural" trains a residual head that begins
-            at the linear solution, and keeps it where it finds more on held-out pairs.
-        n_components: features of the longest code; 0 for as many as the vectors allow, up to 512.
+        solver: "linear" for the closed form alone, without training; "neural" also trains a residual head that starts
+            at the linear solution, and keeps the head if it is better on held-out pairs.
+        n_components: maximum length of a code; 0 means as many features as the vectors allow, up to 512.
         width: units of the head's hidden layer.
-        outputs: what the head's codes are made of: the direction of psi ("unit"), which suits comparison by cosine, or
-            psi itself ("plain"), whose features approximate eigenfunctions or singular functions.
-        dropout: share of the hidden units that a step leaves out.
-        batch_size: pairs in a step.
-        steps: length of training.
+        outputs: output of the head that becomes the code: the direction of psi ("unit"), which suits comparison by
+            cosine, or psi itself ("plain"), whose features approximate eigenfunctions or singular functions.
+        dropout: share of the hidden units left out in each step.
+        batch_size: pairs per step.
+        steps: number of training steps.
 
-    The others are those of `BaseRecipe` and `training.TrainingConfig`.
+    The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
 
     fewest_steps_to_a_check: ClassVar[int] = 100
@@ -47,7 +47,7 @@ class VectorRecipe(BaseRecipe):
     compile: bool = False
 
     def but(self, **settings: Any) -> VectorRecipe:
-        """This recipe with other values; those that are None stay as they are."""
+        """Return this recipe with other values; None leaves a value unchanged."""
         return changed(self, settings)
 
 
@@ -68,14 +68,14 @@ FUNCTIONS = VectorRecipe(
     width=256,
     batch_size=2048,
 )
-"""A head whose features are eigenfunctions or singular functions: slow modes of a time series, shared functions."""
+"""A head whose features are eigenfunctions or singular functions, such as the slow modes of a time series."""
 
 VECTORS: dict[str, VectorRecipe] = {LINEAR.name: LINEAR, NEURAL.name: NEURAL}
 """Recipes by solver."""
 
 
 def get_vector_recipe(solver: str, functions: bool = False) -> VectorRecipe:
-    """Look up the recipe of a solver; `functions` for a head whose features are functions rather than codes."""
+    """Look up the recipe of a solver; with `functions`, its head approximates eigenfunctions or singular functions."""
     if not isinstance(solver, str) or solver not in VECTORS:
         raise EigenmapError(f"solver must be one of {', '.join(VECTORS)}, not {solver!r}.")
     return FUNCTIONS if functions and solver == "neural" else VECTORS[solver]

@@ -32,6 +32,6 @@ COCO_RESNET18 = CIFAR10_RESNET18.but(image_size=96, views="barlow_twins", stem="
 """Scenes at 96 pixels."""
 
 GPU = COCO_RESNET18.but(n_components=512, views="cifar", epochs=100, lr=0.3).named("gpu")
-"""A folder of photos on a machine with a GPU, the meaning of `auto` there."""
+"""A folder of photos on a machine with a GPU; `auto` selects it there."""
 
 VISION = (CIFAR10_RESNET18, TINY_RESNET18, COCO_RESNET18, GPU)

@@ -1,4 +1,4 @@
-"""Relations: sources of the pairs (x, x+) on which a model learns to agree."""
+"""Relations: sources of the pairs (x, x+) whose codes should agree."""
 
 from eigenmap.augment.views import (
     IMAGENET_STANDARDISATION,

@@ -9,8 +9,8 @@ eigenvalues stay near 1, small and negative ones shrink, so that a network learn
 neighbourhoods. If edges are few or noisy, codes improve, and held-out edges are no longer lost.
 
 Walks that end where they began are left out, like self-loops, so the graph is P_a without its diagonal: its eigenvalues
-are lower, by little in large graphs and by more where walks often return (0.47 instead of 0.56 for the seventh below
-the constant's, for a ring of 40 nodes at a = 0.7).
+are lower, slightly in large graphs and more where walks often return (for a ring of 40 nodes at a = 0.7, the seventh
+eigenvalue after the constant's is 0.47 instead of 0.56).
 
 P_a itself is dense. `diffuse` samples walks instead and returns their ends as the weighted edges of an ordinary graph:
 `walks` from every edge in both directions, so that memory is that of the graph times `walks`.
@@ -66,9 +66,9 @@ def diffuse(graph: Graph, go_on: float = 0.7, walks: int = 16, seed: int = 0) ->
     walk = graph.walk()
     if walk.n_entries * walks > MOST:
         raise EigenmapError(
-            f"{walks} walks from each of {walk.n_entries:,} ends of edges would need some "
-            f"{80 * walk.n_entries * walks / 1e9:,.0f} GB of memory; ask for {MOST // walk.n_entries or 1} or fewer "
-            "(walks), or go without them (go_on=0)."
+            f"{walks} walks from each of {walk.n_entries:,} ends of edges would need about "
+            f"{80 * walk.n_entries * walks / 1e9:,.0f} GB of memory; set walks to {MOST // walk.n_entries or 1} or "
+            "less, or go_on to 0."
         )
     start, end = (nodes.repeat(walks) for nodes in walk.edges())
     if walk.cumulative is not None:

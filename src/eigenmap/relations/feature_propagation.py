@@ -1,8 +1,8 @@
 """Propagated features: the input of a network that learns with neighbours (SIGN [1]).
 
-    wide = propagated_features(x, Smoothing.of(walk), hops=2)        # [x, S x, S^2 x], dense or sparse as x is
+    wide = propagated_features(x, Smoothing.of(walk), hops=2)        # [x, S x, S^2 x], dense or sparse like x
 
-They are computed once, before training; at inference they are computed from the edges given then.
+They are computed once before training; at inference, they are computed from the given edges.
 
 [1] Frasca, Rossi, Eynard, Chamberlain, Bronstein, Monti, SIGN: Scalable Inception Graph Neural Networks, 2020.
 """

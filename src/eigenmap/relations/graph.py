@@ -2,15 +2,15 @@ r"""Graphs as relations: the two ends of an edge belong together.
 
 Draw an edge uniformly, in either direction: its ends (x, x+) are a step of the random walk P = D^-1 W started in the
 degree measure pi. Then R = E[psi(x) psi(x+)^T] and C = E[psi psi^T] are the moments of the relation, the eigenvalues of
-P are those of the normalised adjacency D^-1/2 W D^-1/2, and the first eigenfunction is constant. This is the same
-situation as two views of one image, with the same objectives and the same alignment.
+P are those of the normalised adjacency D^-1/2 W D^-1/2, and the first eigenfunction is constant. As for two views of
+one image, the same objectives and the same alignment apply.
 
 Variants of the walk:
 
 - `hops=2`: P^2, two independent neighbours of one node; all eigenvalues are squares, so none is negative.
 - `lazy=c`: (1 - c) P + c I, the same eigenfunctions, eigenvalues (1 - c) mu + c.
 - `teleport=e`: (1 - e) P + e 1 pi^T. The constant keeps the eigenvalue 1 and all others shrink by 1 - e. Without
-  teleport, every connected component has a constant of its own with eigenvalue 1.
+  teleport, every connected component has its own constant with eigenvalue 1.
 - `start="uniform"`: x is drawn uniformly from the nodes, and x+ is its neighbour, so hubs count less. With two hops,
   the node between x and x+ is drawn uniformly.
 - `start="balanced"`: most x are drawn uniformly and some by degree, and pairs are weighted so that every expectation is
@@ -73,7 +73,7 @@ def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000
     entries = (uniform * walk.n_entries).long().to(walk.device)
     _, first = first_of_each(walk.keys(walk.rows_of(entries), walk.indices[entries].long()))
     entries = entries[first.sort().values[:count]]
-    entries = entries[walk.weights(entries) > 0]  # weights that are lost in rounding do not count
+    entries = entries[walk.weights(entries) > 0]  # tiny weights are lost to rounding in the running sum
     if not len(entries):
         return None
     rows, columns = walk.rows_of(entries), walk.indices[entries].long()

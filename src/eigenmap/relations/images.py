@@ -27,16 +27,16 @@ class ImagePairs:
 
     Args:
         pixels: uint8 (N, C, H, W); moved to `device` once if they fit there, else transferred batch by batch.
-        views: how to make the two views.
+        views: augmentation that makes the two views.
         batch_size: images per batch, over all processes together.
         seed: seed of the order and of the views.
         device: device on which batches are made.
         rank: number of this process.
         world_size: number of processes.
         compile: whether to fuse the pixel operations of training batches, which pays off on a GPU.
-        aspects: (N,) shapes, width / height, of whole pictures that were squeezed into squares.
         rows: images to use; default all.
-        streamed: whether pixels stay on the host; None lets their size decide.
+        streamed: whether pixels stay on the host; None decides by their size.
+        aspects: (N,) width / height of uncropped pictures that were squeezed into squares.
 
     Example:
         >>> pairs = ImagePairs(pixels, TwoViews("cifar", 32), batch_size=256, seed=0)
@@ -134,7 +134,7 @@ class ImagePairs:
     def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1) -> Iterator[Batch]:
         """Iterate over all images in order, `passes` times with new views, including the last incomplete batch.
 
-        The processes divide the images among themselves: moments merged over processes count each once per pass.
+        Each process takes a part of the images: moments merged over processes count each image once per pass.
         """
         share = self._share(len(self))
         for _ in range(passes):
@@ -143,11 +143,11 @@ class ImagePairs:
                 yield Batch(*self.views(self.store.take(numbers), generator, self.aspects_at(numbers)))
 
     def aspects_at(self, numbers: Tensor) -> Tensor | None:
-        """Return the shapes of some pictures, on the host; None where pixels are not squeezed."""
+        """Return the aspect ratios of some pictures, on the host; None if pictures are not squeezed."""
         return None if self.aspects is None else self.aspects[numbers.cpu()]
 
     def _aspects_of(self, step: int) -> Tensor | None:
-        """Return the shapes of all pictures of a batch, those of other processes included."""
+        """Return the aspect ratios of all pictures in a batch, including those of other processes."""
         if self.aspects is None:
             return None
         start, (_, _, order) = self._place(step)

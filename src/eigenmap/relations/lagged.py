@@ -1,7 +1,7 @@
 """Pairs of a time series: row t belongs to row t + lag of the same trajectory.
 
-Whole trajectories are held out where there are enough of them. Otherwise each gives up some stretches of consecutive
-rows: rows close in time resemble each other, so that pairs drawn at random would be no independent test.
+If there are enough trajectories, entire ones are held out; otherwise some stretches of consecutive rows of each. Rows
+close in time resemble each other, so held-out pairs drawn at random would not be an independent test.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.relations.pairs import FEWEST_HELD, HELD_SHARE, Part, Rows, VectorPairs
 
 ENOUGH_TRAJECTORIES = 5
-"""From this many on, whole trajectories are held out."""
-STRETCHES = 5
-"""Stretches that a trajectory gives up; fewer if they would hold fewer pairs or `STRETCH_LAGS` lags."""
-STRETCH_LAGS = 4
+"""Minimum number of trajectories for holding out entire ones."""
+STRETCHES, STRETCH_LAGS = 5, 4
+"""Held-out stretches per trajectory; fewer if they would be shorter than `FEWEST_HELD` rows and `STRETCH_LAGS` lags."""
 
 
 def lagged(
     trajectories: Sequence[Trajectory] | Vectors, lag: int, seed: int = 0, *, reversible: bool = True
 ) -> VectorPairs:
-    """Row t belongs to row t + lag; with `reversible=False` each end has a map of its own."""
+    """Pair row t with row t + lag; with `reversible=False`, each end has its own map."""
     if isinstance(trajectories, Vectors):
         trajectories = [Trajectory(trajectories, 0, len(trajectories))]
     series = TimeSeries(trajectories, checked_lag(lag), reversible)
@@ -39,7 +38,7 @@ def lagged(
 
 
 def _whole(series: TimeSeries, seed: int) -> list[Trajectory]:
-    """Some of the trajectories, with a tenth of all pairs or just above."""
+    """Return random trajectories with a tenth of all pairs or slightly more."""
     usable = [one for one in series.trajectories if one.length > series.lag]
     pairs = np.array([one.length - series.lag for one in usable])
     order = np.random.default_rng(seed).permutation(len(usable))
@@ -48,7 +47,7 @@ def _whole(series: TimeSeries, seed: int) -> list[Trajectory]:
 
 
 def _stretches(series: TimeSeries) -> list[Trajectory]:
-    """A tenth of each trajectory, in stretches that end at even distances, the last one with the trajectory."""
+    """Return a tenth of each trajectory, in evenly spaced stretches; the last one ends with the trajectory."""
     found = []
     for vectors, start, stop in series.trajectories:
         n = stop - start
@@ -56,14 +55,14 @@ def _stretches(series: TimeSeries) -> list[Trajectory]:
         count = min(STRETCHES, max(1, int(HELD_SHARE * n) // shortest))
         length = max(int(HELD_SHARE * n) // count, FEWEST_HELD + series.lag)
         if n < 2 * (length + series.lag):
-            continue  # too short to divide: all of it is learned from
+            continue  # too short to divide: all of it is used for fitting
         ends = [start + n * (k + 1) // count for k in range(count)]
         found += [Trajectory(vectors, end - length, end) for end in ends]
     return found
 
 
 def _without(one: Trajectory, held: Sequence[Trajectory]) -> list[Trajectory]:
-    """What a trajectory is left with, in pieces."""
+    """Return the pieces of a trajectory that are not held out."""
     pieces, start = [], one.start
     for other in sorted(held, key=lambda each: each.start):
         if other.vectors is one.vectors and one.start <= other.start < one.stop:
@@ -73,7 +72,7 @@ def _without(one: Trajectory, held: Sequence[Trajectory]) -> list[Trajectory]:
 
 
 def _parts(series: TimeSeries, stretches: Sequence[Trajectory]) -> list[Part]:
-    """The pairs inside each stretch, one part per file."""
+    """Return the pairs inside each stretch, one part per file."""
     rows: dict[int, tuple[Vectors, list[Rows]]] = {}
     for vectors, start, stop in stretches:
         if stop - start > series.lag:
@@ -90,4 +89,4 @@ def _refuse(series: TimeSeries) -> None:
     found = f"{series.rows:,} rows" if len(series.trajectories) == 1 else "Trajectories of at most "
     if len(series.trajectories) > 1:
         found += f"{max(one.length for one in series.trajectories):,} rows"
-    raise EigenmapError(f"{found} are too few for a lag of {series.lag:,}; give at least {needed:,} in a row.")
+    raise EigenmapError(f"{found} are too few for a lag of {series.lag:,}; give at least {needed:,} consecutive rows.")

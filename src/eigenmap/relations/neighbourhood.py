@@ -8,8 +8,8 @@ With B the neighbours of R outside R, the rows of R are
 while B keeps its states. This is exact for one hop. For more hops it is the result that holds if the states outside R
 do not change.
 
-    edges = as_edges(edge_index, n_nodes=len(x))
-    around = Neighbourhood.of(nodes, edges, degrees, loop)
+    around = new_nodes(Edges.of(edge_index, len(stored) + len(own)), stored, len(own))
+    states = around.states(propagation, own, stored.states(around.around))
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class StoredNodes(Protocol):
 
     @property
     def path(self) -> Path:
-        """Their folder."""
+        """Folder of the stored graph."""
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the model of the codes."""
+        """Fingerprint of the model that made the codes."""
 
     @property
     def propagation(self) -> Propagation:
@@ -56,13 +56,13 @@ class StoredNodes(Protocol):
         """Weight of the self-loop at every node."""
 
     def __len__(self) -> int:
-        """Count the stored nodes."""
+        """Return the number of stored nodes."""
 
     def degrees(self, nodes: Numbers) -> npt.NDArray[np.float64]:
         """Return the degrees of nodes, including the self-loop."""
 
     def states(self, nodes: Numbers) -> list[Matrix]:
-        """Return the states of nodes that each hop needs, first hop first."""
+        """Return the states of nodes needed by each hop, in order."""
 
 
 class Edges:

@@ -1,7 +1,7 @@
 r"""Nearest-neighbour graph as a relation: spectral embedding that extends to new points.
 
-Every point is joined to its nearest others, and the graph is made symmetric, W = (N + N^T) / 2 with N_ij = 1 if j is
-among the neighbours of i. With degrees d_i = sum_j W_ij, the normalised adjacency
+Every point is joined to its nearest neighbours, and the graph is made symmetric, W = (N + N^T) / 2 with N_ij = 1 if j
+is among the neighbours of i. With degrees d_i = sum_j W_ij, the normalised adjacency
 
     A = D^-1/2 W D^-1/2
 

@@ -144,7 +144,7 @@ class MatrixOperator:
         return self.gram
 
     def diagonal(self) -> Tensor:
-        """K_ii."""
+        """Return K_ii."""
         if not self.gram.is_sparse:
             return self.gram.diagonal().to(self.p)
         gram = self.gram.coalesce()

@@ -83,7 +83,7 @@ class VectorPairs:
         kind: source of the pairs.
         fit: pairs for fitting.
         held_out: pairs for choosing; none of their items is in `fit`.
-        two_spaces: whether the two sides are different spaces, each with a map of its own.
+        two_spaces: whether the two sides are different spaces, each with its own map.
         labels: classes of the rows, if the pairs come from labels.
         series: the time series, if the pairs come from a lag.
 
@@ -118,7 +118,7 @@ def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) ->
     two_spaces = two_spaces or x.n_features != y.n_features
     if not two_spaces and _all_equal(x, y):
         raise EigenmapError(
-            f"Every row of {y.name} equals the same row of {x.name}, so pairs say nothing; give other partners."
+            f"Every row of {y.name} equals the same row of {x.name}, so there is nothing to learn; give other partners."
         )
     held = _held_rows(len(x), seed)
     return _aligned("partners", [(x, y)], held, two_spaces)
@@ -176,7 +176,7 @@ def indexed(
             raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
         i, j, given = i[proper], j[proper], None if given is None else given[proper]
     every = Part(x, y, i, j, given)
-    return replace(_by_thing("index pairs", every, seed), two_spaces=two_spaces)
+    return replace(_by_item("index pairs", every, seed), two_spaces=two_spaces)
 
 
 def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> VectorPairs:
@@ -187,7 +187,7 @@ def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> Vec
     i, j = _mutual(x, rows, count)
     if not len(i):
         raise EigenmapError(f"No two rows of {x.name} are among each other's {count} nearest; use more neighbours.")
-    return _by_thing("neighbours", Part(x, x, i, j), seed)
+    return _by_item("neighbours", Part(x, x, i, j), seed)
 
 
 def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
@@ -227,11 +227,11 @@ def _aligned(kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, t
     )
 
 
-def _by_thing(kind: Kind, every: Part, seed: int) -> VectorPairs:
+def _by_item(kind: Kind, every: Part, seed: int) -> VectorPairs:
     """Hold out some left items with all of their pairs; in one space, no pair for fitting contains them."""
-    things = np.unique(every.i)
+    items = np.unique(every.i)
     held = np.zeros(len(every.left), bool)
-    held[things[_held_rows(len(things), seed)]] = True
+    held[items[_held_rows(len(items), seed)]] = True
     test = held[every.i]
     free = ~test if every.right is not every.left else ~(test | held[every.j])
     return VectorPairs(kind, [every.where(free)], [every.where(test)])

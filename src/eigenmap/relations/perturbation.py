@@ -7,7 +7,7 @@ eigenfunctions and their order and change the eigenvalues mu (of K / n, for n po
 - `lifted`, mu -> mu / (mu + tau): everything well above tau becomes nearly 1;
 - `truncated`, mu -> mu where mu >= floor, else 0: nothing small is left.
 
-The last two factorise the whole matrix, n^3 operations: for precomputed matrices of a few thousand points.
+The last two factorise the full matrix in n^3 operations, so they are for precomputed matrices of a few thousand points.
 
     blocks = KernelBlocks(x, lifted(K, tau=1e-4))
 """

@@ -1,4 +1,4 @@
-"""Networks with other projectors than the paper's: its ablations."""
+"""Ablations of the paper: networks with other projectors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from eigenmap.recipes import Recipe
 from eigenmap.relations.images import split_held_out
 
 ProjectorKind = Literal["mlp", "none", "linear", "no-batchnorm"]
-"""`mlp` is the paper's: a hidden layer with BatchNorm."""
+"""Kinds of projectors; `mlp` is the paper's, with a hidden layer and BatchNorm."""
 
 
 def build_projector(kind: ProjectorKind, in_features: int, out_features: int, hidden: int) -> nn.Module:
-    """Build a projector without a hidden layer, or with one that is not normalised.
+    """Build a projector without a hidden layer, or without BatchNorm.
 
-    "none" returns the encoder's output as it is, so that there are as many functions as features.
+    "none" returns the encoder's output unchanged, so there are as many functions as encoder features.
     """
     if kind == "none":
         return nn.Identity()
@@ -34,7 +34,7 @@ def build_projector(kind: ProjectorKind, in_features: int, out_features: int, hi
 
 @dataclass(frozen=True)
 class AblatedTask(ImageTask):
-    """Images to learn from with a projector of another kind; the model cannot be saved, only measured."""
+    """Image task with another projector; the model can be measured, but not saved."""
 
     projector: ProjectorKind = "mlp"
 
@@ -50,7 +50,7 @@ class AblatedTask(ImageTask):
 
 
 def image_task(recipe: Recipe, images: ImageSet, seed: int, projector: ProjectorKind = "mlp") -> AblatedTask:
-    """State the problem of a recipe on images that were read for it; a tenth of them is held out."""
+    """Return the task of a recipe on images of its size; a tenth of them is held out."""
     train, held = split_held_out(len(images), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
     size = recipe.read_size or recipe.image_size or images.size
     return AblatedTask(

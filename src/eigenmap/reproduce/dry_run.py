@@ -1,6 +1,6 @@
-"""The cost of an item without running it: data, memory per device, steps and hours.
+"""Cost estimate of an item without running it: data, memory per device, steps and hours.
 
-Each kind of run is measured for some seconds on random pixels: a step on one device's share of the batch, or on fewer
+Each kind of run is timed for some seconds on random pixels: one step on a device's share of the batch, or on fewer
 images, scaled up. Communication between devices, reading and evaluation are not included.
 """
 
@@ -24,7 +24,7 @@ from eigenmap.objectives.learning import LearningObjective, TaughtObjective
 from eigenmap.recipes import Recipe
 from eigenmap.reproduce.ablations import image_task
 from eigenmap.reproduce.methods import Scale
-from eigenmap.reproduce.sets import EXPECTED, GENERATED, LAYOUTS
+from eigenmap.reproduce.sets import GENERATED, class_folders, find_sources
 from eigenmap.training import measure_step, start
 from eigenmap.training.config import Accelerator
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 IMAGENET = {"train": 1_281_167, "val": 50_000}
-"""Released images."""
+"""Numbers of images in ImageNet as released."""
 MINUTE = 60.0
 CPU_IMAGES = 8
-"""A CPU measures a step of this many images and scales the result."""
+"""Number of images in a timed step on a CPU; the result is scaled up."""
 KEPT_IMAGES = 4
-"""Memory per image is counted on this many."""
+"""Number of images on which memory is counted."""
 GIB = 2**30
 
 
 class DryRow(TypedDict):
-    """One run: its steps, and what a device needs for them."""
+    """Steps of one run, and the time and memory it needs per device."""
 
     run: str
     steps: int
@@ -55,7 +55,7 @@ class DryRow(TypedDict):
 
 @dataclass(frozen=True)
 class Found:
-    """The data of an item: images per folder."""
+    """Data of an item: number of images per folder."""
 
     counts: dict[str, int]
     complete: bool = True
@@ -72,22 +72,16 @@ class Found:
 
 
 def find_data(scale: Scale, data: Path | None) -> Found:
-    """Count the images of a scale without reading them; raise with the expected layout if folders are missing."""
+    """Count the images of a scale without reading them; an error describes the expected layout."""
     if scale == "tiny":
         return Found({"generated": GENERATED * 3 // 4})
-    if data is None:
-        raise EigenmapError(f"--scale {scale} needs --data DIR with {EXPECTED[scale]}.")
-    if scale == "small" and (data / "cifar10.npz").is_file():
+    sources = find_sources(scale, data)
+    if len(sources) == 1:
         return Found({"train": 50_000, "test": 10_000})
-    counts = {}
-    for name in LAYOUTS[scale]:
-        folder = data / name
-        if not folder.is_dir():
-            raise EigenmapError(f"There is no folder {folder}: {data} has to hold {EXPECTED[scale]}.")
-        classes = [each.path for each in os.scandir(folder) if each.is_dir()]
-        if not classes:
-            raise EigenmapError(f"{folder} has no class folders: {data} has to hold {EXPECTED[scale]}.")
-        counts[name] = sum(1 for each in classes for file in os.scandir(each) if file.is_file())
+    counts = {
+        folder.name: sum(1 for each in class_folders(folder) for file in os.scandir(each) if file.is_file())
+        for folder in sources
+    }
     return Found(counts, scale != "paper" or counts == IMAGENET)
 
 
@@ -99,7 +93,7 @@ def dry_run(
     seconds: float = MINUTE,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[DryRow]:
-    """Return a row per run; runs that differ in nothing but their length or options are measured once."""
+    """Return one row per run; runs that differ only in length or options are measured once."""
 
     def kind(recipe: Recipe) -> tuple[object, ...]:
         return recipe.objective, recipe.n_components, recipe.hidden, recipe.batch_size, recipe.encoder
@@ -129,18 +123,18 @@ def _row(recipe: Recipe, images: int, devices: int, measured: int, step: float, 
 
 
 def steps_of(recipe: Recipe, images: int) -> int:
-    """Return the steps of a run: a tenth of the images, and at most 5,000, is held out."""
+    """Return the number of steps of a run; a tenth of the images, at most 5,000, is held out."""
     trained = images - min(5_000, max(8, images // 10))
     return max(1, round(recipe.epochs * (trained // recipe.batch_size)))
 
 
 def share_of(recipe: Recipe, devices: int) -> int:
-    """Return the images of a batch that one device has."""
+    """Return the number of images per batch on one device."""
     return -(-recipe.batch_size // devices)
 
 
 def measure(recipe: Recipe, devices: int, device: Accelerator, seconds: float) -> tuple[int, float, float]:
-    """Return the images measured, the seconds of a step on a device's share, and its memory in GiB."""
+    """Return the number of images measured, and seconds per step and memory in GiB for a device's share."""
     share = share_of(recipe, devices)
     on_gpu = device != "cpu" and torch.cuda.is_available()
     count = share if on_gpu else min(share, CPU_IMAGES)
@@ -149,7 +143,7 @@ def measure(recipe: Recipe, devices: int, device: Accelerator, seconds: float) -
             taken, memory = _measured(recipe, count, share, device, seconds)
         except torch.OutOfMemoryError:
             if count <= CPU_IMAGES:
-                raise EigenmapError(f"{CPU_IMAGES} images of {recipe.encoder} do not fit into the memory.") from None
+                raise EigenmapError(f"{CPU_IMAGES} images of {recipe.encoder} do not fit into memory.") from None
             count //= 2
             continue
         return count, taken * share / count, memory
@@ -174,9 +168,9 @@ def _measured(recipe: Recipe, count: int, share: int, device: Accelerator, secon
 
 
 def memory_of(problem: Problem, recipe: Recipe, share: int, fabric: Fabric) -> float:
-    """Return bytes: weights, gradients and momentum, activations of the share of a batch, and the objective's.
+    """Return the bytes of weights, gradients, momentum, activations of a share of the batch, and the objective.
 
-    Counted from what the backward pass keeps; allocators and kernels need some more.
+    Activations are the tensors kept for the backward pass; allocators and kernels need some more.
     """
     assert problem.relation is not None
     network = problem.network.to(fabric.device).train()
@@ -196,7 +190,7 @@ def memory_of(problem: Problem, recipe: Recipe, share: int, fabric: Fabric) -> f
 
 
 def objective_bytes(recipe: Recipe, share: int) -> float:
-    """Return what the objective keeps for a share of the batch; of objectives that learn, without their parts."""
+    """Return the bytes kept by the objective for a share of the batch, without the parameters of a learning one."""
     objective = build(recipe.objective, **recipe.objective_options)
     if isinstance(objective, LearningObjective):
         return 8.0 * share * recipe.n_components * 4
@@ -214,12 +208,12 @@ def _loss(objective: Objective, psi: Tensor, share: int) -> Tensor:
 
 
 def kept_bytes(forward: Callable[[], Tensor], module: nn.Module) -> float:
-    """Return the bytes that are kept for the backward pass, each storage once, parameters left out."""
+    """Return the bytes kept for the backward pass, each storage counted once, without parameters."""
     own = {each.untyped_storage().data_ptr() for each in module.parameters()}
     kept: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address is used twice
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # kept alive, so that no address is reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

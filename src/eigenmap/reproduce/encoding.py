@@ -21,7 +21,7 @@ def network_outputs(
 ) -> Tensor:
     """Return an output of the network for plain images, batch by batch, on the CPU.
 
-    Images must have been read in the network's format; of uncut pictures the centre is used.
+    Images must have the network's format; of uncropped pictures the centre is used.
     """
     device, parts = next(network.parameters()).device, []
     share = image.view_size / image.size

@@ -1,6 +1,6 @@
-"""The cost of classifying nodes: a network of features against GCN, which gathers neighbours.
+"""Cost of classifying nodes: a network on node features compared with GCN, which also reads neighbours.
 
-The paper sets one node of its own method against all nodes of GCN. Here both are timed for both.
+The paper compares its own method on one node with GCN on all nodes. Here both are timed on both.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.reproduce.methods import Scale
 
 LAYERS, GCN_WIDTH = 3, 256
-"""Of the GCN in OGB's examples, which the paper compares with."""
+"""Size of the GCN in OGB's examples, with which the paper compares."""
 BLOCK = 16_384
-"""Nodes classified at once."""
+"""Number of nodes classified at once."""
 SINGLES = 20
-"""Nodes that are classified one by one."""
+"""Number of nodes classified one by one."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CostRow(TypedDict):
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The normalised adjacency with self-loops, S = D^-1/2 (A + I) D^-1/2, as rows of neighbours and weights."""
+    """Normalised adjacency with self-loops, S = D^-1/2 (A + I) D^-1/2, as rows of neighbours and weights."""
 
     first: Tensor
     columns: Tensor
@@ -80,7 +80,7 @@ class Neighbours:
     def matrix(self) -> Tensor:
         """Return S as a sparse matrix."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse matrices a beta
+            warnings.simplefilter("ignore", UserWarning)  # torch warns that its sparse matrices are in beta
             return torch.sparse_csr_tensor(
                 self.first, self.columns, self.weights, (len(self), len(self)), check_invariants=False
             )
@@ -102,7 +102,7 @@ class GCN(nn.Module):
         return x
 
     def of_nodes(self, x: Tensor, neighbours: Neighbours, nodes: Tensor) -> Tensor:
-        """Classify some nodes exactly, from the neighbourhood that their scores depend on."""
+        """Classify some nodes exactly, reading only the neighbourhood that their scores depend on."""
         needed = [nodes]
         for _ in self.layers:
             needed.append(torch.unique(neighbours.rows(needed[-1])[1]))
@@ -127,7 +127,7 @@ def inference_cost(
     seed: int = 0,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[CostRow]:
-    """Time both methods on all nodes and on single ones; weights are random, which costs the same."""
+    """Time both methods on all nodes and on single nodes; weights are random, which does not affect the time."""
     torch.manual_seed(seed)
     encoder = NodeEncoderSpec(size.width, size.blocks).build(NodeInput(size.features))
     ours = nn.Sequential(encoder, nn.Linear(size.width, size.classes)).to(device).eval()
@@ -174,7 +174,7 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def random_neighbours(size: Size, device: torch.device, seed: int = 0) -> Neighbours:
-    """Draw a graph of a size: ends by log-normal propensity, repeated edges and loops left out."""
+    """Draw a random graph of a given size, with log-normal node weights and without repeated edges or loops."""
     generator = torch.Generator(device).manual_seed(seed)
     share = torch.randn(size.nodes, generator=generator, device=device).exp().double().cumsum(0)
 
@@ -186,7 +186,7 @@ def random_neighbours(size: Size, device: torch.device, seed: int = 0) -> Neighb
 
 
 def normalised(edges: Tensor, nodes: int) -> Neighbours:
-    """Return S of a list of edges (2, n), each of which counts once and in both directions."""
+    """Return S of a list of edges (2, n); each edge is listed once and counts in both directions."""
     loops = torch.arange(nodes, device=edges.device).expand(2, nodes)
     kept = edges[:, edges[0] != edges[1]]
     keys = torch.unique(torch.cat([row * nodes + column for row, column in (kept, kept.flip(0), loops)]))

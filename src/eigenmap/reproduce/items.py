@@ -1,4 +1,4 @@
-"""Items that can be run by name."""
+"""Tables and figures of the paper that can be run by name."""
 
 from __future__ import annotations
 

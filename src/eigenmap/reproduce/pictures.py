@@ -1,6 +1,6 @@
-"""The paper's pictures: results at five code lengths, images that excite features, and images made to excite them.
+"""Pictures of the paper: results at five code lengths, images that excite features, and images made to excite them.
 
-All three look at the projector's output as it comes, in its own order.
+All three use the projector's raw output, in its own order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FEATURES, QUERIES = 8, 4
 
 
 def ordered_model(scale: Scale, runs: Runs, saved: Path | None) -> Eigenmap:
-    """Return a model that was saved, or train the paper's ordered form."""
+    """Load a saved model, or train the paper's ordered form."""
     if saved is None:
         runs.say("the paper's, ordered ...")
         return runs.model(recipe_of("ordered", scale))

@@ -1,4 +1,4 @@
-"""The retrieval figure: mAP by code length, of codes in the network's own order and of random features."""
+"""Retrieval figure: mAP by code length, for codes in the network's own order and for random features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL_K: dict[Scale, tuple[int, int]] = {"paper": (128, 8192), "small": (128, 81
 
 
 def retrieval_recipe(method: str, scale: Scale, small_k: bool = False) -> Recipe:
-    """Return the settings of a run; at the paper's scale all have the 4,096 features of its retrieval model."""
+    """Return the recipe of a run; at the paper's scale all have 4,096 features, as its retrieval model."""
     recipe = recipe_of(method, scale)
     k, hidden = SMALL_K[scale] if small_k else (recipe_of("ordered", scale).n_components, recipe.hidden)
     return recipe.but(n_components=k, hidden=hidden if small_k or scale != "paper" else k)
@@ -29,7 +29,7 @@ def retrieval_recipe(method: str, scale: Scale, small_k: bool = False) -> Recipe
 def retrieval_scores(
     scale: Scale, runs: Runs, searches: Sequence[Search], small_k: bool = False
 ) -> dict[str, dict[str, list[ScoreRow]]]:
-    """Score raw projector outputs by set and method: ordered ones as they come, the others by random features."""
+    """Score raw projector outputs by set and method: ordered ones in their own order, the others in random order."""
     scores: dict[str, dict[str, list[ScoreRow]]] = {search.name: {} for search in searches}
     for method in COMPARED:
         title = METHODS[method].title
@@ -56,6 +56,6 @@ def figure_retrieval(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, list[ScoreRow]]:
-    """Score the methods on the test images, searched for in the training images."""
+    """Score the methods, with test images as queries and training images as the gallery."""
     search = own_search(sets, top)
     return retrieval_scores(scale, Runs(sets, seed, device, say=say), [search])[search.name]

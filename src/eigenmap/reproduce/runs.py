@@ -1,4 +1,4 @@
-"""Training runs of the paper's items: probed, and found again where the settings are equal.
+"""Training runs of the paper's items, with their probes; runs with equal settings are shared.
 
 runs = Runs(sets, folder=Path("runs"))
 runs.probe(recipe_of("scl", "small"))["linear"]
@@ -38,7 +38,7 @@ PROBE, ENCODER = "probe.json", "encoder.safetensors"
 
 
 class Probe(TypedDict):
-    """Accuracy of a trained encoder on the test images; None where training collapsed, which `collapsed` describes."""
+    """Accuracy of a trained encoder on the test images; None if training collapsed, as `collapsed` describes."""
 
     linear: float | None
     knn: float | None
@@ -53,10 +53,10 @@ class Runs:
 
     Attributes:
         sets: images to learn from and to test on.
-        seed: of everything random.
+        seed: seed of everything random.
         device: "auto", "cpu" or "cuda"; `devices` of them on each of `nodes` machines.
-        folder: where runs are kept: a finished one is not repeated, an interrupted one continues.
-        say: called with what is worth knowing.
+        folder: folder of stored runs: a finished one is not repeated, an interrupted one continues.
+        say: called with messages.
 
     """
 
@@ -70,7 +70,7 @@ class Runs:
     _probes: dict[str, Probe] = field(default_factory=dict)
 
     def name(self, recipe: Recipe, projector: ProjectorKind = "mlp") -> str:
-        """Return a name that equal settings share, whatever the recipe is called."""
+        """Return the run's name, which depends only on its settings, not on the recipe's name."""
         settings = {**asdict(recipe), "name": "", "compile": ""}
         content = json.dumps([settings, projector, self.seed, self.sets.train.digest()], sort_keys=True, default=str)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
@@ -81,7 +81,7 @@ class Runs:
         )
 
     def probe(self, recipe: Recipe, projector: ProjectorKind = "mlp") -> Probe:
-        """Train, and classify the test images by the encoder's output: closed-form ridge, and 200 neighbours."""
+        """Train, and classify the test images by the encoder's output, with closed-form ridge and 200 neighbours."""
         name = self.name(recipe, projector)
         folder = None if self.folder is None else self.folder / f"probe-{name}"
         if name not in self._probes:
@@ -151,7 +151,7 @@ class Runs:
 
 
 def probe_outputs(train: Tensor, test: Tensor, sets: Sets, held: Tensor) -> Probe:
-    """Classify test images, and held-out training images by the other ones, which choices rest on."""
+    """Classify test images, and also held-out training images, on which choices are based."""
     y, y_test = sets.classes()
     (row,) = evaluate_classes(train, y, test, y_test, dims=[train.shape[1]], shares=(1.0,))
     rest = torch.ones(len(train), dtype=torch.bool)
@@ -169,7 +169,7 @@ def read_probe(file: Path) -> Probe | None:
         if set(found) != set(Probe.__annotations__):
             raise ValueError("it has other entries")
     except ValueError as error:
-        raise EigenmapError(f"{file} is damaged ({error}): remove its folder, and the run is repeated.") from error
+        raise EigenmapError(f"{file} is damaged ({error}): remove its folder to repeat the run.") from error
     return found
 
 
@@ -178,7 +178,7 @@ def _first_process() -> bool:
 
 
 def _keep(folder: Path, probe: Probe, encoder: dict[str, Tensor] | None) -> None:
-    """Write the weights, under torchvision's names for a ResNet, then the measurement that says they are complete."""
+    """Write the weights, under torchvision's names for a ResNet, then the probe, which marks the run as complete."""
     make_folder(folder)
     if encoder is not None:
         weights = {name: tensor.cpu().contiguous() for name, tensor in encoder.items()}

@@ -1,4 +1,4 @@
-"""Sets that a trained network searches without having seen them: queries, and a gallery to find them in."""
+"""Search tasks for a trained network: queries, and a gallery to search."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from eigenmap.reproduce.methods import Scale, recipe_of
 from eigenmap.reproduce.sets import Sets
 
 MOST_QUERIES = 5000
-"""Of more, as many are drawn by a fixed seed."""
+"""Maximum number of queries; of more, this many are drawn with a fixed seed."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Queries, the images they are searched for in, and how many results count."""
+    """Queries, the gallery, and the number of results that count."""
 
     name: str
     gallery: ImageSet
@@ -28,13 +28,13 @@ class Search:
     top: int
 
     def truth(self) -> tuple[Tensor, Tensor]:
-        """Return the labels of queries and gallery, in the classes of the gallery."""
+        """Return the labels of queries and gallery, with the classes of the gallery."""
         assert self.gallery.labels is not None and self.queries.labels is not None
         return self.queries.labels.in_classes(self.gallery.labels.names).matrix, self.gallery.labels.matrix
 
 
 def own_search(sets: Sets, top: int) -> Search:
-    """Search for the test images in the training images."""
+    """Return the search with test images as queries and training images as the gallery."""
     return Search("own", sets.train, sets.test, top)
 
 
@@ -56,7 +56,7 @@ def parse_searches(given: list[str]) -> dict[str, Path]:
 
 
 def load_search(name: str, folder: Path, scale: Scale, progress: Callable[[int, int], object] | None = None) -> Search:
-    """Read a released set at the size that networks of a scale see."""
+    """Read a released set at the image size of a scale."""
     lists = read_released(name, folder)
     recipe = recipe_of("ordered", scale)
     size = recipe.read_size or recipe.image_size
@@ -70,7 +70,7 @@ def load_search(name: str, folder: Path, scale: Scale, progress: Callable[[int, 
 def load_searches(
     scale: Scale, sets: Sets, given: list[str], top: int, progress: Callable[[int, int], object] | None = None
 ) -> list[Search]:
-    """Read what was asked for; at the paper's scale that has to be at least one released set."""
+    """Read the requested sets; the paper's scale needs at least one released set."""
     folders = parse_searches(given)
     if scale == "paper" and not folders:
         raise EigenmapError(

@@ -1,7 +1,8 @@
-"""Image sets for training and testing, with labels."""
+"""Labelled image sets for training and testing."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class Sets:
     test: ImageSet
 
     def classes(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the class numbers of both sets, by the classes of the training images."""
+        """Return the class numbers of both sets, numbered as in the training images."""
         assert self.train.labels is not None and self.test.labels is not None
         return self.train.labels.to_integers(), self.test.labels.in_classes(self.train.labels.names).to_integers()
 
@@ -40,22 +41,16 @@ def load_sets(scale: Scale, data: Path | None, progress: Callable[[int, int], ob
     """Read the images of a scale; those of `tiny` are generated."""
     if scale == "tiny":
         return generated()
-    if data is None:
-        raise EigenmapError(f"--scale {scale} needs --data DIR with {EXPECTED[scale]}.")
-    file = data / "cifar10.npz"
-    if scale == "small" and file.is_file():
-        return _from_file(file)
-    folders = [data / name for name in LAYOUTS[scale]]
-    absent = next((folder for folder in folders if not folder.is_dir()), None)
-    if absent is not None:
-        raise EigenmapError(f"{absent} does not exist; {data} must contain {EXPECTED[scale]}.")
+    folders = find_sources(scale, data)
+    if len(folders) == 1:
+        return _from_file(folders[0])
     recipe = recipe_of("scl", scale)
     size = recipe.read_size or recipe.image_size
     parts = [load_images(folders[0], size, 3, progress=progress, uncut=recipe.whole_images)]
     parts.append(load_images(folders[1], size, 3, progress=progress))
     for folder, images in zip(folders, parts, strict=True):
         if images.labels is None:
-            raise EigenmapError(f"{folder} has no class folders; {data} must contain {EXPECTED[scale]}.")
+            raise EigenmapError(f"{folder} contains images outside its class folders; move or remove them.")
     train, test = (images.labels.names for images in parts if images.labels is not None)
     if set(test) - set(train):
         name = min(set(test) - set(train))
@@ -63,6 +58,27 @@ def load_sets(scale: Scale, data: Path | None, progress: Callable[[int, int], ob
             f"The class {name} is in {folders[1]} but not in {folders[0]}; is the archive completely extracted?"
         )
     return Sets(*parts)
+
+
+def find_sources(scale: Scale, data: Path | None) -> list[Path]:
+    """Return the folders of training and test images, or the one file with both; an error describes the layout."""
+    if data is None:
+        raise EigenmapError(f"--scale {scale} needs --data DIR with {EXPECTED[scale]}.")
+    file = data / "cifar10.npz"
+    if scale == "small" and file.is_file():
+        return [file]
+    folders = [data / name for name in LAYOUTS[scale]]
+    for folder in folders:
+        if not folder.is_dir():
+            raise EigenmapError(f"{folder} does not exist; {data} must contain {EXPECTED[scale]}.")
+        if not class_folders(folder):
+            raise EigenmapError(f"{folder} has no class folders; {data} must contain {EXPECTED[scale]}.")
+    return folders
+
+
+def class_folders(folder: Path) -> list[str]:
+    """Return the folders in a folder, each of which contains the images of one class."""
+    return [each.path for each in os.scandir(folder) if each.is_dir()]
 
 
 def _from_file(file: Path) -> Sets:

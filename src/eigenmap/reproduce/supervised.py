@@ -1,4 +1,4 @@
-"""An encoder trained on labels: the reference that transfer is compared with."""
+"""Supervised encoder, the reference for transfer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RATE, MOMENTUM, DECAY = 0.1, 0.9, 5e-4
 
 
 def supervised_encoder(recipe: Recipe, images: ImageSet, seed: int, device: Accelerator = "auto") -> nn.Module:
-    """Train encoder and classifier by cross-entropy with the views, batch and epochs of a recipe, on one device.
+    """Train encoder and classifier by cross-entropy with a recipe's views, batch size and epochs, on one device.
 
-    SGD with momentum, rate 0.1 per 256 views, a tenth of the steps of warm-up, cosine decay.
+    The optimizer is SGD with momentum: rate 0.1 per 256 views, warm-up over a tenth of the steps, cosine decay.
     """
     assert images.labels is not None
     place = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")

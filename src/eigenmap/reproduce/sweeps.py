@@ -14,7 +14,7 @@ from eigenmap.reproduce.runs import Probe, Runs
 COMPARED = ("scl", "barlow-twins", "unordered")
 """Methods of tables 2 and 3."""
 LAMBDAS = (0.0051, 0.0102, 0.0204)
-"""Tried for Barlow Twins: the strengths of the authors' runs at 8,192, 4,096 and 2,048 features."""
+"""Values of lambda tried for Barlow Twins, those of the authors' runs at 8,192, 4,096 and 2,048 features."""
 BATCHES: dict[Scale, Sequence[int]] = {
     "paper": (256, 512, 1024, 2048),
     "small": (256, 512, 1024, 2048),
@@ -23,7 +23,7 @@ BATCHES: dict[Scale, Sequence[int]] = {
 WIDTHS: dict[Scale, Sequence[int]] = {"paper": (2048, 4096, 8192), "small": (2048, 4096, 8192), "tiny": (8, 16)}
 EPOCHS: dict[Scale, Sequence[int]] = {"paper": (100, 200, 400), "small": (50, 100, 200), "tiny": (1, 2, 4)}
 SWEEP_EPOCHS: dict[Scale, int] = {"paper": 100, "small": 20, "tiny": 1}
-"""Length of the runs of tables 2 and 3."""
+"""Epochs of the runs in tables 2 and 3."""
 ABLATIONS: dict[ProjectorKind, str] = {
     "none": "no projector",
     "linear": "linear projector",
@@ -33,9 +33,9 @@ ABLATIONS: dict[ProjectorKind, str] = {
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a sweep: a method, and what is different from its run in table 1.
+    """A run of a sweep: a method, and its differences from the run in table 1.
 
-    Rates grow with the batch, as those of the paper do.
+    Learning rates grow with the batch size, as in the paper.
     """
 
     method: str
@@ -46,14 +46,14 @@ class Run:
     projector: ProjectorKind = "mlp"
 
     def recipe(self, scale: Scale) -> Recipe:
-        """Return the settings of the run; the projector's hidden layer is as wide as its output."""
+        """Return the recipe of the run; the projector's hidden layer is as wide as its output."""
         like = recipe_of(self.method, scale)
         batch = self.batch_size or like.batch_size
         changes: dict[str, Any] = {"batch_size": batch, "lr": like.lr * batch / like.batch_size}
         if self.n_components is not None:
             changes |= {"n_components": self.n_components, "hidden": self.n_components}
         if self.epochs is not None:
-            # Warm-up of ten epochs at the paper's scale, however long the run is.
+            # At the paper's scale, warm-up takes ten epochs for any length of training.
             warmup = like.warmup * like.epochs / self.epochs if scale == "paper" else like.warmup
             changes |= {"epochs": self.epochs, "warmup": warmup}
         if self.lambda_ is not None:
@@ -62,7 +62,7 @@ class Run:
 
 
 class SweepRow(TypedDict):
-    """One run of a table: the method, the value of what is swept, and its probe."""
+    """One run of a table: the method, the value of the swept setting, and the probe."""
 
     method: str
     value: str
@@ -85,7 +85,7 @@ def table_2_runs(scale: Scale) -> list[Run]:
 def table_3_runs(scale: Scale) -> list[Run]:
     """Return the runs by width of the projector, then the paper's form with other projectors.
 
-    Barlow Twins has the authors' strength at each width.
+    Barlow Twins uses the authors' lambda at each width.
     """
     batch, epochs = BATCHES[scale][-1], SWEEP_EPOCHS[scale]
     strengths = dict(zip(WIDTHS[scale], reversed(LAMBDAS), strict=False))
@@ -103,18 +103,18 @@ def table_4_runs(scale: Scale) -> list[Run]:
 
 
 def table_2(scale: Scale, runs: Runs) -> list[SweepRow]:
-    """Probe methods by batch size; of Barlow Twins' strengths, held-out neighbours choose one per batch size."""
+    """Probe methods by batch size; Barlow Twins' lambda is chosen per batch size by held-out neighbours."""
     rows = [_row(run, f"batch {run.batch_size}", scale, runs) for run in table_2_runs(scale)]
     return chosen_rows(rows)
 
 
 def table_3(scale: Scale, runs: Runs) -> list[SweepRow]:
-    """Probe methods by the width of the projector, and the paper's form without parts of it."""
+    """Probe methods by width of the projector, and the paper's form with parts of the projector removed."""
     return [_row(run, projector_in_words(run), scale, runs) for run in table_3_runs(scale)]
 
 
 def table_4(scale: Scale, runs: Runs) -> list[SweepRow]:
-    """Probe SimSiam and the paper's unordered form after longer and longer training."""
+    """Probe SimSiam and the paper's unordered form by length of training."""
     return [_row(run, f"{run.epochs} epochs", scale, runs) for run in table_4_runs(scale)]
 
 
@@ -124,7 +124,7 @@ def projector_in_words(run: Run) -> str:
 
 
 def chosen_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """Mark, of rows that differ in lambda only, the one with the best held-out neighbours."""
+    """Mark the row with the best held-out neighbours among rows that differ only in lambda."""
 
     def held_out(row: SweepRow) -> float:
         found = row["probe"]["knn_held_out"]

@@ -31,7 +31,7 @@ def table_1(
     device: Accelerator = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> list[ProbeRow]:
-    """Train every method and probe its encoder, by closed-form ridge and by a vote of 200 neighbours."""
+    """Train every method and probe its encoder, with closed-form ridge and a vote of 200 neighbours."""
     return probe_rows(scale, Runs(sets, seed, device, say=say), methods)
 
 

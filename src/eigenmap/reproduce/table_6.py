@@ -25,7 +25,7 @@ from eigenmap.training.config import Accelerator
 
 SHARES = (1.0, 0.1, 0.01)
 HELD_BYTES = 4e9
-"""Codes that need more memory than this are computed on demand."""
+"""Maximum memory of codes in bytes; larger ones are computed on demand."""
 TITLES = {
     "features": "raw features",
     "unordered": "the paper's, unordered",
@@ -44,7 +44,7 @@ class NodeProbeRow(TypedDict):
 
 
 def recipe_of_graph(method: str, scale: Scale) -> GraphRecipe:
-    """Return the recipe of a method; at small scale the paper's has fewer steps, nodes per block and features."""
+    """Return the recipe of a method; at small scale the paper's uses fewer steps, nodes per block and features."""
     if method == "default":
         return GRAPH if scale != "tiny" else GRAPH.but(width=32, n_components=16, batch_size=64, steps=60)
     paper = PAPER if method == "unordered" else PAPER.but(objective="neuralef")

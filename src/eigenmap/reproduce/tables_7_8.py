@@ -1,4 +1,4 @@
-"""Tables 7 and 8: short codes of the paper's ordered form, and principal components of SCL."""
+"""Tables 7 and 8: short codes of the paper's ordered form and principal components of SCL."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ORDERED, PCA, CENTRED, RANDOM, DEFAULT = (
     "SCL, random features",
     "SCL, our aligned code",
 )
-"""Rows. The authors' principal components are those of second moments; centred ones are the usual kind."""
+"""Rows of the tables. The authors' principal components are not centred; the usual, centred ones are listed too."""
 
 Scores = dict[str, dict[str, list[ScoreRow]]]
 
 
 def tables_7_8(scale: Scale, runs: Runs, searches: Sequence[Search]) -> Scores:
-    """Score codes of 4 to 32 features by set and method; components are those of the training images' outputs."""
+    """Score codes of 4 to 32 features by set and method; components are computed from training images."""
     scores: Scores = {search.name: {} for search in searches}
     runs.say("the paper's, ordered ...")
     model = runs.model(retrieval_recipe("ordered", scale))

@@ -1,4 +1,4 @@
-"""Adding images of another source to an index without losing images of the same name from earlier sources."""
+"""Addition of images from another source to an index, keeping images of the same name from earlier sources."""
 
 from __future__ import annotations
 
@@ -54,10 +54,9 @@ def add(
 ) -> Added:
     """Add images from the source at `place`, by their names in it, to an index on disk.
 
-    Images already present from this source stay as they are. With `replace` they are replaced, and so are images of
-    other sources with the same name. Other images get a free id. `store` is called for new items before they become
-    visible, when nobody asks for its data yet, and for replaced ones afterwards: if their codes cannot be written, the
-    data of the old ones stays.
+    Images already present from this source stay unchanged. With `replace` they are replaced, and so are images of other
+    sources with the same name. Other images get a free id. `store` is called for new items before they become visible,
+    and for replaced ones afterwards: if their codes cannot be written, the data of the old ones stays.
     """
     backend = index.backend
     assert isinstance(backend, FlatBackend) and backend.directory is not None
@@ -95,7 +94,7 @@ def _noted(index: CodeIndex, backend: FlatBackend, place: Path, files: Sequence[
 
 
 def _recognised(index: CodeIndex, backend: FlatBackend, files: Sequence[str], codes: Floats) -> bool:
-    """Tell by their codes whether the images are those that the index has under their names."""
+    """Tell, by comparing codes, whether the images are those that the index has under the same names."""
     there = backend.known(files)
     rows = [row for row, name in enumerate(files) if name in there]
     if not rows or backend.about.precision in _ROUGH:

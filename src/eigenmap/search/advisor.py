@@ -131,7 +131,7 @@ def advise(
 ) -> Advice:
     """Measure lengths and funnels on the current items of `index`, and choose the fastest that keeps `recall`.
 
-    With `bytes_per_item`, only settings that store at most so many bytes per item are considered.
+    With `bytes_per_item`, only settings that store at most that many bytes per item are considered.
     """
     top = whole_number(top, "top")
     if not 0 < recall <= 1:
@@ -139,13 +139,13 @@ def advise(
     items = still(index.backend)
     count = len(items)
     if count < top + 2:
-        raise EigenmapError(f"the index has {count} items; judging {top} results takes at least {top + 2}")
+        raise EigenmapError(f"the index has {count} items, but advice on {top} results needs at least {top + 2}")
     stored, dims = _bytes_of(index), _dims(index.n_components)
     least = stored * min([*dims, index.n_components]) / index.n_components
     if bytes_per_item is not None and bytes_per_item < least:
         raise EigenmapError(
-            f"{bytes_per_item} bytes hold no prefix of these codes ({stored} bytes for {index.n_components} features); "
-            "store them with bytes_per_item instead"
+            f"no prefix of these codes ({stored} bytes for {index.n_components} features) fits into {bytes_per_item} "
+            "bytes; create the index with bytes_per_item instead"
         )
     measure = Measure(items, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")
@@ -202,7 +202,7 @@ class Measure:
         self.truth = self._search([Stage(self.k, top)], exact=True)
 
     def _search(self, stages: Sequence[Stage], exact: bool) -> list[list[Id]]:
-        """Return the results of every query without itself."""
+        """Return the results of every query, excluding the query itself."""
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(self.queries, wider, [], exact).ids
         return [[n for n in ids if n != own][: stages[-1].keep] for own, ids in zip(self.own, found, strict=True)]
@@ -220,7 +220,7 @@ class Measure:
         return AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
 
     def needed(self, dim: int, recall: float, exact: bool) -> int | None:
-        """Return how many items of a ranking by `dim` features must be kept for `recall`, or None."""
+        """Return the number of items to keep of a ranking by `dim` features for `recall`; None if none is enough."""
         longest = min(SHORTLISTS[-1], max(self.top, len(self.backend) - 1))
         found = self._search([Stage(dim, longest)], exact)
         wanted = recall + _SPARE * (1 - recall)
@@ -230,7 +230,7 @@ class Measure:
         return None
 
     def funnels(self, recall: float) -> list[list[Stage]]:
-        """Return one funnel per length to full length, and two-step ones where the second step saves most."""
+        """Return one funnel per length to full length, and two-step ones if the second step saves most."""
         needed = {dim: keep for dim in _dims(self.k) if (keep := self.needed(dim, recall, True)) is not None}
         last = Stage(self.k, self.top)
         found = [[Stage(dim, keep), last] for dim, keep in needed.items()]
@@ -241,7 +241,7 @@ class Measure:
         return found
 
     def approximate(self, recall: float) -> list[list[Stage]]:
-        """Return a search with the approximate first stage and as many candidates as the recall requires."""
+        """Return searches with the approximate first stage and as many candidates as the recall requires."""
         how = self.backend.about.approximate
         assert how is not None
         keep = self.needed(how.dim, recall, False)

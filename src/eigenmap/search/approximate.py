@@ -3,7 +3,7 @@
 The faiss index ranks items by their first `about.approximate.dim` features; its best candidates are then compared
 exactly, by their stored codes, on as many features as requested. It is built when first needed and, for an index on
 disk, stored in the directory for other processes. Once built it never changes, since other threads may be searching it:
-newer rows are compared exactly until they are so many that a larger copy replaces it.
+newer rows are compared exactly until there are enough of them to replace it by a larger copy.
 
     hnsw   a navigable graph over the prefixes: fastest to search, slowest to build
     ivf    prefixes in sqrt(n) clusters, a few of which are searched
@@ -36,7 +36,7 @@ _BUILD_EFFORT = 80
 _ROWS_AT_ONCE = 100_000
 _TRAINING_ROWS = 200_000
 _RARE = 0.05
-"""Share of items below which a filter is answered exactly, which is faster than searching around the others."""
+"""Share of matching items below which a filtered search is exact, which is faster than skipping the others."""
 _GROWTH = 1.1
 """Growth factor at which the faiss index is rebuilt."""
 
@@ -104,7 +104,7 @@ class ApproximateSnapshot(Snapshot):
         return scores, found
 
     def _nearest_recent(self, q: Floats, keep: int, among: Mask | None, first: int) -> tuple[Floats, RowNumbers]:
-        """Return the exact best of the rows from `first` on."""
+        """Return the best of the rows from `first` onwards, compared exactly."""
         faiss = forking.faiss()
         prefixes = self._recent.get(first, partial(self.made.prefixes, self.scanner.columns, first, self.rows))
         rows = np.arange(first, self.rows)

@@ -1,6 +1,6 @@
 """Interface of the back ends of `CodeIndex`, and the types they share.
 
-`CodeIndex` validates what a caller passes; a back end stores and ranks codes. It receives float32 matrices without NaN,
+`CodeIndex` validates arguments; a back end stores and ranks codes. It receives float32 matrices without NaN,
 plain `str` or `int` ids without repetition, and stages of increasing length. A back end raises `EigenmapError` for
 problems that only it can see: an id that already exists, a damaged file, a lost database connection.
 
@@ -71,7 +71,7 @@ class IndexSpec:
         return asdict(self)
 
     def can_replace(self, other: IndexSpec) -> bool:
-        """Whether searches of the other index can go on with this one: same model, length, metric and kind."""
+        """Tell whether searches of the other index can continue with this one: same model, length, metric and kind."""
         same = (self.fingerprint, self.n_components, self.metric) == (
             other.fingerprint,
             other.n_components,

@@ -1,12 +1,12 @@
-"""Bit allocation: distribution of a fixed number of bytes how many features of an ordered code share each stored byte.
+"""Bit allocation: division of the features of an ordered code among a fixed number of bytes.
 
 One byte describes a group of neighbouring features. If they are Gaussian with variances v_1 >= v_2 >= ..., R = 8 bits
 can reduce their mean squared error to that of reverse water-filling [1]:
 
     D = sum_j min(v_j, theta),   where theta is such that  sum_j max(0, log2(v_j / theta)) / 2 = R
 
-Groups lie inside column blocks, one after another from the first feature; features after the last group are not stored
-and cost their variance. Dynamic programming over the ends of the groups finds the split with the least total error.
+Groups are consecutive, from the first feature, and do not cross column blocks; features after the last group are not
+stored and cost their variance. Dynamic programming over the ends of groups finds the split with the least total error.
 
 [1] T. Cover, J. Thomas: Elements of Information Theory, section 10.3.3
 
@@ -29,9 +29,9 @@ def allocate_bytes(
 ) -> list[tuple[int, int]]:
     """Return the groups [first, end) of features that share a byte, at most `n_bytes` of them, in feature order."""
     k = len(variance)
-    unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # error of storing nothing from feature j on
+    unstored = np.append(np.cumsum(variance[::-1])[::-1], 0.0)  # error of storing nothing from feature j onwards
     errors = {first: group_errors(variance[first:end]) for start, end in blocks for first in range(start, end)}
-    # least[j]: least error of the features before j with the groups so far; come[m][j]: start of the last group.
+    # least[j]: least error of the features before j with the groups so far; came[m][j]: start of the last group.
     least = np.full(k + 1, np.inf)
     least[0] = 0.0
     best, best_end, best_count = unstored[0], 0, 0
@@ -58,7 +58,7 @@ def allocate_bytes(
 
 
 def group_errors(variance: NDArray[np.float64], bits: float = BITS) -> NDArray[np.float64]:
-    """Return the error of the groups of the first feature, of the first two, ... with this many bits per group."""
+    """Return the error of a group of the first feature, of the first two, ... with this many bits."""
     errors = np.empty(len(variance))
     for size in range(1, len(variance) + 1):
         errors[size - 1] = water_filling(variance[:size], bits)

@@ -18,32 +18,32 @@ class SearchCancelledError(Exception):
     """Raised when a search is no longer wanted."""
 
 
-class _Wish(threading.local):
+class _Current(threading.local):
     """Condition of the current thread."""
 
     unwanted: Callable[[], bool] | None = None
 
 
-_wish = _Wish()
+_current = _Current()
 
 
 @contextmanager
 def cancel_when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Stop the work of this thread in the block as soon as `unwanted()` is true.
+    """Stop the searches of this thread in the block as soon as `unwanted()` is true.
 
     >>> with cancel_when(lambda: True):
     ...     raise_if_cancelled()
     Traceback (most recent call last):
     eigenmap.search.cancellation.SearchCancelledError: the search is no longer wanted
     """
-    before, _wish.unwanted = _wish.unwanted, unwanted
+    before, _current.unwanted = _current.unwanted, unwanted
     try:
         yield
     finally:
-        _wish.unwanted = before
+        _current.unwanted = before
 
 
 def raise_if_cancelled() -> None:
     """Raise `SearchCancelledError` if this thread's work is no longer wanted."""
-    if _wish.unwanted is not None and _wish.unwanted():
+    if _current.unwanted is not None and _current.unwanted():
         raise SearchCancelledError("the search is no longer wanted")

@@ -70,7 +70,7 @@ def queries(given: Any, dim: int, about: IndexSpec) -> Floats:
 def names(ids: Iterable[Id]) -> list[Id]:
     """Return ids as plain Python str or int, all of one type and none repeated."""
     if isinstance(ids, str | bytes):
-        raise EigenmapError("ids must be a list with one id per code, not a single text")
+        raise EigenmapError(f"ids must be a list with one id per code, not {ids!r}")
     if not isinstance(ids, Iterable):
         raise EigenmapError(f"ids must be a list with one id per code, not {ids!r}")
     given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
@@ -150,5 +150,5 @@ def funnel(stages: Any, top: int | None, n_components: int) -> list[Stage]:
     if top is None:
         return found
     if found[-1].keep < top:
-        raise EigenmapError(f"the funnel keeps {found[-1].keep} items at its end, fewer than top = {top}")
+        raise EigenmapError(f"the last stage of the funnel keeps {found[-1].keep} items, fewer than top = {top}")
     return [*found[:-1], Stage(found[-1].dim, top)]

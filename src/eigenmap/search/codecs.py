@@ -1,23 +1,23 @@
 """Codecs for stored features: full floats, half floats, bytes, or bytes allocated by importance.
 
-A code is stored in column blocks, features 0-8, 8-16, 16-32, ..., so that searching a short prefix reads few bytes.
+A code is stored in column blocks, [0, 8), [8, 16), [16, 32), ..., so that searching a short prefix reads few bytes.
 A codec turns the features of one block into bytes per row, and back.
 
 In an ordered code the variance of feature j decreases with its eigenvalue, sigma_j^2 ~ mu_j^(2t). The bytes of an item
 are allocated accordingly (`eigenmap.search.bit_allocation`): one byte stores one of 256 levels of a *group* of
 neighbouring features, with few features per group where they matter most, many where they matter less, and no byte for
 the tail. The levels are means found by k-means on the first codes added. Such a vector quantiser has less error than
-levels of single features and does not need a whole bit for each.
+levels of single features and can spend less than one bit per feature.
 
 Unit codes compared by cosine are scaled by their *reliability* before quantisation,
 
     r(x) = (mean_j (x_j / rms_j)^2)^(-1/8)
 
-which is above 1 for an item whose weight lies in the important features more than usual, and below 1 for one in the
-tail, whose code is noisier and whose neighbours are relevant less often. The product of a query with the levels is then
-the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and the catalogue:
-(|x| / |x / rms|)^1/4 beats no scaling in mAP over the top 1,000 at every budget there; a power of 1 is better still on
-CIFAR-10 but worse on the catalogue.
+which is above 1 for an item with more weight in the important features than usual, and below 1 for one with more weight
+in the tail, whose code is noisier and whose neighbours are relevant less often. The product of a query with the levels
+is then the expected cosine times the reliability. The exponent was chosen on training images of CIFAR-10 and the
+catalogue: there, (|x| / |x / rms|)^1/4 beats no scaling in mAP over the top 1,000 at every number of bytes; a power of
+1 is better still on CIFAR-10 but worse on the catalogue.
 
     codec = train_codec(IndexSpec(256, precision="bits", bytes_per_item=16), codes)
     codec.bits          # number of bits per feature, 8 / size of its group
@@ -43,18 +43,18 @@ LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
 _ENOUGH = 10_000
-"""Number of codes from which levels are learned; more make no difference."""
+"""Number of codes above which more of them do not improve the levels."""
 _RELIABILITY = 0.25
 _INT8_SPREAD = 4.0
 """Standard deviations spanned by the 127 steps of an int8, if no value is larger."""
 _INT8_FEW_STEPS = 16
-"""Minimum number of steps that the features of a code must reach; shorter codes are scaled if length is irrelevant."""
+"""Minimum number of steps that the largest feature of a code must reach; under cosine, smaller codes are scaled up."""
 _INT8_ERROR = 0.1
 """Largest relative error at which a code outside the int8 range is accepted."""
 
 
 def blocks_of(n_components: int) -> list[tuple[int, int]]:
-    """Return the column blocks [first, end): the first 8 features, then each as long as all before it.
+    """Return the column blocks [first, end): the first 8 features, then each as long as all previous ones.
 
     >>> blocks_of(40)
     [(0, 8), (8, 16), (16, 32), (32, 40)]
@@ -80,7 +80,7 @@ class Codec(Protocol):
         ...
 
     def decode(self, block: int, stored: Bytes) -> Floats:
-        """Decode bytes, as far as that is possible."""
+        """Decode bytes, up to the loss of the encoding."""
         ...
 
     def as_json(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class FloatCodec:
         with np.errstate(over="ignore"):
             stored = np.ascontiguousarray(features, dtype=self.dtype)
         if not np.isfinite(stored).all():
-            raise EigenmapError("codes contain numbers too large for float16; use float32")
+            raise EigenmapError("codes contain numbers above 65,504, too large for float16; use float32")
         return stored.view(np.uint8)
 
     def decode(self, block: int, stored: Bytes) -> Floats:
@@ -163,8 +163,8 @@ class Int8Codec:
             stored = np.clip(np.rint(code / steps), -127, 127) * steps
             if np.linalg.norm(stored - code) > _INT8_ERROR * np.linalg.norm(code):
                 raise EigenmapError(
-                    f"the code of {ids[row]!r} is too large for the int8 steps of this index, which its first items "
-                    "determined; rebuild the index with such codes in the first addition, or with another precision"
+                    f"the code of {ids[row]!r} is too large for this index, whose first items set its int8 range; "
+                    "rebuild the index with such codes in the first addition, or with another precision"
                 )
         return codes
 
@@ -271,7 +271,8 @@ class GroupCodec:
     def require_levels(self, items: int) -> None:
         """Refuse to encode many items with levels learned from few, which would give many of them the same code.
 
-        The limit is twice the number of codes learned from, or ten times if these outnumber the levels.
+        The limit is twice the number of codes that the levels were learned from, or ten times if there were at least
+        256.
         """
         learned = self.learned
         if learned is not None and learned < _ENOUGH and items > learned * (2 if learned < LEVELS else 10):
@@ -350,7 +351,7 @@ def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:
     else:
         raise ValueError(f"unknown codec {kind!r}")
     if codec.blocks != blocks_of(n_components):
-        raise ValueError("the codec has another number of features")
+        raise ValueError("the codec has a different number of features")
     return codec
 
 

@@ -91,7 +91,7 @@ class Columns:
 
 
 def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDArray[Scalar]:
-    """Append rows to `stored`, of which the first `count` rows are in use.
+    """Append rows after the first `count` rows of `stored`, which are in use.
 
     Rows in use stay in place for concurrent readers or are copied to an array twice as large, so that many small
     additions cost as much as a single one.
@@ -108,7 +108,7 @@ def appended(stored: NDArray[Scalar], count: int, rows: NDArray[Scalar]) -> NDAr
 def map_file(file: Path, count: int, width: int, folder: int | None = None) -> Bytes:
     """Map the first count * width bytes of a file as a read-only matrix.
 
-    With `folder`, a descriptor, the file is looked up in that open folder, wherever its path leads by now.
+    With `folder`, a descriptor, the file is looked up in that open folder, even if its path leads elsewhere by now.
     """
     if not count * width:
         return np.empty((count, width), np.uint8)

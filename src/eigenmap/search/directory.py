@@ -1,4 +1,4 @@
-"""Index on disk: a directory of append-only files, and a log that records how much of them counts.
+"""Index on disk: a directory of append-only files, and a log of their valid sizes.
 
     index.json           format, version, and the description of the index (`backend.IndexSpec`)
     codec.json           codec of the features (`codecs`); written with the first items
@@ -14,8 +14,8 @@
     model/               a copy of the model that made the codes, if one was given
 
 A change appends to the files, flushes them to disk, and only then appends its line to the log. A process killed in
-between leaves bytes that no line counts; they are never read, and the next change overwrites them. Nothing in the
-directory is unpickled, no symbolic link in it is followed, and other files are left alone.
+between leaves bytes beyond the sizes in the log; they are never read, and the next change overwrites them. Nothing in
+the directory is unpickled, no symbolic link in it is followed, and other files are left alone.
 
 Indexes of format version 2, whose logs are not chained, can be read; the first change upgrades them to version 3.
 """
@@ -44,7 +44,7 @@ from eigenmap.search.open_folder import OpenFolder, require_folders
 T = TypeVar("T")
 
 _LONGEST_LOG = 64
-"""Number of lines after which a log is rewritten as one."""
+"""Number of lines after which a log is rewritten as one line."""
 _LEFTOVER = re.compile(r"\.((log|[a-z_]+\.json|prefix-\d+\.[a-z0-9]+)\.partial|codec\.json|[a-z_]+\.[0-9a-f]{32})")
 """Files left only by a killed process; the last two are names of format version 2."""
 
@@ -109,7 +109,7 @@ class Directory:
                     return
             except OSError as error:
                 if here is None:
-                    return  # removed meanwhile: what is mapped can still be read
+                    return  # removed meanwhile: mapped files can still be read
                 if self._folder.is_at(self.path) is False:
                     continue
                 raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
@@ -198,7 +198,7 @@ class Directory:
     # Reading files
 
     def read(self, name: str) -> bytes:
-        """Return the part of a file that counts."""
+        """Return the valid part of a file."""
         size = self.state.sizes.get(name, 0)
         with self._reading(name):
             return self._folder.read(name, size) if size else b""
@@ -216,7 +216,7 @@ class Directory:
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise EigenmapError(f"{file} is missing, truncated or damaged; {RESTORE}") from error
         if not codecs.fits(codec, self.about):
-            raise EigenmapError(f"{file} contradicts index.json, which says {self.about.precision}; {RESTORE}")
+            raise EigenmapError(f"{file} contradicts the precision {self.about.precision} in index.json; {RESTORE}")
         return codec
 
     def check_rows(self, codec: codecs.Codec) -> None:

@@ -1,4 +1,4 @@
-"""Metadata fields that a filter names and no item has."""
+"""Unknown metadata fields in filters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from eigenmap.search.index import CodeIndex
 
 _NO_VALUES: tuple[str | float | bool, ...] = ("\x01 no item has this value", -1.7e308, True, False)
-"""Of each type, one that no item has; of the two booleans an item has at most one."""
+"""For each type, a value that no item has; an item has at most one of the two booleans."""
 
 
 def unknown_fields(index: CodeIndex, where: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a filter that no item has: spelling mistakes, most likely.
+    """Return the fields of a filter that no item has, which are probably spelling mistakes.
 
-    A condition holds only for items that have its field with a value of its type, so whatever differs from an
+    A condition holds only for items that have its field with a value of its type, so an item that differs from an
     impossible value has the field.
     """
     anything = np.ones((1, index.n_components), np.float32)

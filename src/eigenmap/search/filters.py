@@ -1,9 +1,9 @@
 """Metadata filters: `where={"label": "cat", "year": {">=": 2020}, "camera": ["A", "B"]}`.
 
-All conditions must hold. A value means equality, a list means any of these, and a mapping contains comparisons, each
-with a value or with a list of values for all of which it must hold (`{"!=": ["cat", "dog"]}`: neither). An item without
-a field meets no condition on it, whatever the comparison. Numbers compare with numbers and text with text (by code
-point), and nothing else compares.
+All conditions must hold. A value means equality, a list means any of its values, and a mapping contains comparisons,
+each with a value or with a list of values, all of which must hold (`{"!=": ["cat", "dog"]}`: neither). An item without
+a field meets no condition on it, whatever the comparison. Only numbers compare with numbers, and text with text (by
+code point).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
     found: list[Condition] = []
     for field, asked in where.items():
         if not isinstance(field, str):
-            raise EigenmapError(f"field names in a filter must be text, not {shortened(field)}")
+            raise EigenmapError(f"field names in a filter must be strings, not {shortened(field)}")
         if isinstance(asked, Mapping):
             if not asked:
                 raise EigenmapError(f"the filter on {shortened(field)} is empty; give a value or comparisons")
@@ -125,7 +125,7 @@ def conditions(where: Mapping[str, Any] | None) -> list[Condition]:
 def _comparison(field: str, op: str, value: Any) -> Condition:
     if op not in OPERATORS:
         raise EigenmapError(
-            f"the filter on {shortened(field)} has {shortened(op)}; comparisons are {', '.join(OPERATORS)}"
+            f"the filter on {shortened(field)} has the unknown comparison {shortened(op)}; use {', '.join(OPERATORS)}"
         )
     if op == "in":
         if isinstance(value, str) or not isinstance(value, Iterable):
@@ -150,7 +150,7 @@ def plain_value(value: Any, field: str) -> Value:
 
 def meets(item: Metadata, where: Sequence[Condition]) -> bool:
     """Tell whether an item meets all conditions; every back end follows this definition."""
-    cancellation.raise_if_cancelled()  # filters are evaluated item by item in Python, which may take long
+    cancellation.raise_if_cancelled()  # filters are evaluated item by item in Python, which may be slow
     return all(condition.field in item and condition.holds(item[condition.field]) for condition in where)
 
 

@@ -1,4 +1,4 @@
-"""Exact back end: codes in column blocks, in memory or on disk, every item compared.
+"""Exact back end: codes in column blocks, in memory or on disk; every search compares all items.
 
 This file implements changes; `eigenmap.search.snapshot` implements one state of the index and its search.
 """
@@ -97,7 +97,7 @@ class FlatBackend:
             self._snapshot = self._over(before.about, self._snapshot.ranking, items, before)
 
     def _read(self, directory: Directory, before: Snapshot | None) -> Snapshot:
-        """Read a directory; `before` is its previous state, none of which may be left."""
+        """Read a directory; `before` is its previous state, which may have been replaced entirely."""
         ranking: RankingRule = "relevance" if before is None else before.ranking
         sizes = directory.state.sizes
         if not sizes:
@@ -193,7 +193,7 @@ class FlatBackend:
 
     @contextmanager
     def _changing(self) -> Iterator[Snapshot]:
-        """Exclude other changes, and see all that others did before."""
+        """Exclude other changes, and yield a snapshot with all earlier ones."""
         with self.alone():
             if self.directory is not None:
                 self.directory.refresh()
@@ -228,7 +228,7 @@ class FlatBackend:
             try:
                 items = replace(mapped(self.directory, codec, read_deleted=False), alive=alive)
             except (EigenmapError, OSError, ValueError):
-                return  # the change is complete; the next call reads it or reports why it cannot
+                return  # the change is complete; the next call reads it or reports an error
         self._publish(items, before)
 
     # Searching and reading, each on one snapshot
@@ -268,7 +268,7 @@ class FlatBackend:
         """Store a small JSON object, in the directory if there is one."""
         self._notes[name] = content
         if self.directory is not None:
-            with suppress(EigenmapError):  # a read-only directory stays without it
+            with suppress(EigenmapError):  # the directory may be read-only
                 self.directory.write_note(name, content)
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
@@ -291,7 +291,7 @@ class FlatBackend:
         return [] if self._seen is None else verify(copy(self._seen))
 
     def close(self) -> None:
-        """Do nothing: only file maps are held open, which end with this object."""
+        """Do nothing: files are only memory-mapped, and the maps end with this object."""
 
     # Forks (`eigenmap.search.forking`)
 
@@ -377,9 +377,9 @@ def _alive(before: Snapshot, added: int, gone: list[int]) -> Mask | None:
     count = before.rows + added
     if alive is None:
         alive = np.ones(count, bool)
-    elif not gone:  # grows in place, beyond what others see of it
-        room = alive.base if isinstance(alive.base, np.ndarray) and alive.base.flags.writeable else alive
-        return appended(room, before.rows, np.ones(added, bool))[:count]
+    elif not gone:  # grows in place, beyond the part that other snapshots see
+        storage = alive.base if isinstance(alive.base, np.ndarray) and alive.base.flags.writeable else alive
+        return appended(storage, before.rows, np.ones(added, bool))[:count]
     else:
         alive = np.concatenate([alive, np.ones(added, bool)])
     alive[gone] = False

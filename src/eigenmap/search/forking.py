@@ -5,7 +5,7 @@ wait for them forever. In a child forked after faiss was loaded, faiss therefore
 forked; threads that the child starts are not limited).
 
 A change in progress on another thread completes before the fork, so that the child has the index in one state, and
-locks that other threads hold are new in the child. A fork may wait long for changes, which may themselves wait for
+locks held by other threads are replaced in the child. A fork may wait long for changes, which may themselves wait for
 other processes; meanwhile searches continue and indexes can be opened. The locks they need are taken last and briefly.
 """
 

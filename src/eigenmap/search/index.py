@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 256 * 2**20
 MOST_COMPONENTS = 2**20
-"""Length with which the other settings are checked while that of the codes is not known yet."""
+"""Length used to check the other settings while the length of the codes is unknown."""
 
 FEWEST_TO_ADVISE = 1000
-"""Number of items below which a full-length comparison is instant and there is nothing to choose."""
+"""Number of items below which full-length search is instant and advice is ignored."""
 
 
 class Results(NamedTuple):
@@ -66,10 +66,10 @@ class Results(NamedTuple):
     scores: Floats
     """(n_queries, found) cosines or inner products, float32."""
     recall: float | None = 1.0
-    """Share of the exact results at the last stage's length that such a search finds: 1 if it is exact, otherwise as
-    measured by `CodeIndex.recall` with these settings, or None if it was not measured."""
+    """Share of the exact results at the last stage's length that such a search finds: 1 if it is exact, otherwise the
+    value measured by `CodeIndex.recall` with these settings, or None if it was not measured."""
     dim: int | None = None
-    """Number of features that the scores compare."""
+    """Number of features that were compared."""
 
 
 class CodeIndex:
@@ -122,21 +122,21 @@ class CodeIndex:
         def make(length: int) -> None:
             about = new_index_spec(length, metric, fingerprint, precision, bytes_per_item, approximate)
             if about.approximate is None and backend == "faiss":
-                # IVF is built in seconds where HNSW takes minutes, and is as accurate after the refinement.
+                # IVF takes seconds to build, HNSW minutes, and after refinement both are equally accurate.
                 about = replace(about, approximate=Approximate("ivf", dim=min(64, about.n_components)))
             self._use(create_backend(backend, about, where, table, memory_bytes))
-            self._lies(where, table, memory_bytes)
+            self._set_place(where, table, memory_bytes)
 
         self._first_codes = threading.Lock()
         self._make: Callable[[int], None] | None = make
         if n_components is None:
             new_index_spec(MOST_COMPONENTS, metric, fingerprint, precision, bytes_per_item, approximate)
-            self._lies(None, table, memory_bytes)
+            self._set_place(None, table, memory_bytes)
         else:
             self._begin(n_components)
 
     def _begin(self, n_components: int) -> None:
-        """Make the back end, once."""
+        """Create the back end, once."""
         with self._first_codes:
             if self._make is not None:
                 self._make(n_components)
@@ -144,7 +144,7 @@ class CodeIndex:
 
     def __getattr__(self, name: str) -> Any:
         if name == "backend" and self.__dict__.get("_make") is not None:
-            raise EigenmapError("the index is empty; the first codes that are added determine its length")
+            raise EigenmapError("the index is empty; add codes first, which determine its length")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -170,13 +170,13 @@ class CodeIndex:
     ) -> CodeIndex:
         """Open an existing index: a directory, or `postgresql://...` and a table.
 
-        Codes stay where they are, so any number of processes can share them; a change is durable when its call returns.
+        Codes are not copied, so any number of processes can share them; a change is durable when its call returns.
         With `fingerprint`, an index of another model is refused.
         """
         index = cls.__new__(cls)
         index._make = None
         index._use(open_backend(where, table, whole_number(memory_bytes, "memory_bytes")))
-        index._lies(where, table, memory_bytes)
+        index._set_place(where, table, memory_bytes)
         if fingerprint is not None:
             index.require_model(fingerprint)
         return index
@@ -207,7 +207,7 @@ class CodeIndex:
             self._generation, self._measured, self._advice = generation, {}, None
         return items
 
-    def _lies(self, where: Where | None, table: str, memory_bytes: int) -> None:
+    def _set_place(self, where: Where | None, table: str, memory_bytes: int) -> None:
         self._place: tuple[str, str, int] | None = None
         if where is not None:
             in_directory = isinstance(self.backend, KeepsStates)
@@ -216,8 +216,8 @@ class CodeIndex:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._place is None:
             raise EigenmapError(
-                "an index in memory cannot be pickled, because its items exist nowhere else; save it and open the "
-                "folder where it is needed"
+                "an index in memory cannot be pickled, because its items exist nowhere else; save it, and open the "
+                "saved folder instead"
             )
         ranking = self.backend.ranking if isinstance(self.backend, RanksTwoWays) else None
         return _opened_again, (*self._place, self.fingerprint, ranking)
@@ -244,7 +244,7 @@ class CodeIndex:
 
     @property
     def ids(self) -> list[Id]:
-        """Return the ids of all items in the order of addition."""
+        """Ids of all items in the order of addition."""
         return [] if self._make is not None else self.backend.ids()
 
     def __len__(self) -> int:
@@ -320,7 +320,7 @@ class CodeIndex:
         `shortlist` items by `dim`. `funnel` lists all stages, (features, items kept); its last number is `top`. `where`
         is a metadata filter (`eigenmap.search.filters`). `exact` makes every back end compare all items in the first
         stage. `dim="auto"` follows the last `advise`; if there is none, or the number of items has doubled or halved
-        since, every item is compared at full length. Fewer than `top` results are returned if there are no more.
+        since, every item is compared at full length. If fewer than `top` items match, all of them are returned.
         """
         items = self._still()
         if dim == "auto":
@@ -340,7 +340,7 @@ class CodeIndex:
         """Set how compact codes are ranked at full length; other indexes always rank by their metric.
 
         "relevance", the default, is the expected cosine times the reliability of the item's code and finds more
-        relevant items. "cosine" is that of the stored values and finds more of the nearest neighbours under full codes.
+        relevant items. "cosine" is the cosine of the stored values and finds more neighbours of the full codes.
         """
         if ranking not in RANKINGS:
             raise EigenmapError(f"ranking must be one of {', '.join(RANKINGS)}, not {ranking!r}")
@@ -362,7 +362,7 @@ class CodeIndex:
 
     @property
     def advice(self) -> Advice | None:
-        """Return the last advice, unless the number of items has doubled or halved since."""
+        """The last advice, or None if the number of items has doubled or halved since."""
         return self._advice_for(len(self._still()))
 
     def _advice_for(self, count: int) -> Advice | None:
@@ -374,7 +374,7 @@ class CodeIndex:
         return advice if advice is not None and 0.5 < count / advice.items < 2 else None
 
     def _advised(self, top: int | None, count: int) -> tuple[list[Stage], bool, float | None]:
-        """Return the recommended setting for `top` results, and the share of the full-length results it kept."""
+        """Return the recommended stages for `top` results, whether they are exact, and their measured recall."""
         top = 10 if top is None else whole_number(top, "top")
         advice = self._advice_for(count) if count >= FEWEST_TO_ADVISE else None
         if advice is None:
@@ -394,11 +394,11 @@ class CodeIndex:
     ) -> float:
         """Return the share of the exact results at `dim` that such a search finds, with stored items as queries.
 
-        Each query is excluded from its own results. Later searches with these settings report the figure.
+        Each query is excluded from its own results. Later searches with these settings report this recall.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
         items = self._still()
-        measured = self._measured  # of these items, whatever is changed meanwhile
+        measured = self._measured  # belongs to these items, even if others change the index meanwhile
         share = measured[tuple(stages)] = measure_recall(items, stages, whole_number(queries, "queries"), seed)
         return share
 

@@ -27,7 +27,7 @@ RESTORE = f"restore it from a copy, or {AGAIN}"
 
 
 def use_at(path: Path, use: Callable[[], Used]) -> Used:
-    """Use what is at a path, retrying while another index replaces it in two renames or after a kill between them."""
+    """Call `use` on the index at a path, retrying while the path is missing between the renames of a replacement."""
     for _ in range(_ATTEMPTS):
         try:
             return use()

@@ -1,8 +1,8 @@
-"""Lookup from ids to rows: by a dictionary in memory, by a stored hash of 8 bytes per row on disk.
+"""Lookup of rows by id: through a dictionary in memory, or through stored hashes of 8 bytes per row on disk.
 
 On disk, a lookup hashes the requested ids, marks them in a small table, and filters the stored hashes through it; the
-few remaining rows are compared in full. Ten million rows take a few hundredths of a second and no lasting memory, where
-a dictionary would take a gigabyte.
+few remaining rows are compared in full. Ten million rows take a few hundredths of a second and no lasting memory; a
+dictionary would take a gigabyte.
 """
 
 from __future__ import annotations

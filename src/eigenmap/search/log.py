@@ -2,9 +2,9 @@
 
     {"id_type": "str", "sizes": {...}, "crc32": {...}, "fixed": {...}} 17 0c1d2e3f 8a9b0c1d
 
-The last word is the checksum of the line, the one before it that of the previous line, and the number counts lines, so
-that a lost, repeated or moved line is detected. The first line of a file has no predecessor (`--------`); a long log is
-rewritten as one such line. Lines of format version 2 have neither number nor chain.
+After the state come the number of the line, the checksum of the previous line, and the checksum of this line, so that a
+lost, repeated or moved line is detected. The first line of a file has no predecessor (`--------`); a long log is
+rewritten as one such line. Lines of format version 2 have neither a number nor the previous checksum.
 
 Only the end of the file, after the last newline, can be torn, by a process killed while writing. A complete line with a
 wrong checksum is damage.
@@ -96,13 +96,13 @@ class Log:
 
 
 def log_line(state: IndexState, number: int, before: bytes) -> bytes:
-    """Return one line."""
+    """Format one line."""
     text = b"%s %d %s" % (json.dumps(asdict(state)).encode("ascii"), number, before)
     return b"%s %08x\n" % (text, zlib.crc32(text))
 
 
 def read_log(data: bytes) -> Log:
-    """Parse a log, whose last line counts; raise `DamagedLogError` for damage that no kill explains."""
+    """Parse a log up to its last line; raise `DamagedLogError` for damage that a kill does not explain."""
     *lines, tail = data.split(b"\n")
     log, start, last = Log(), 0, b""
     for number, line in enumerate(lines, start=1):
@@ -128,22 +128,22 @@ def _followed(log: Log, line: bytes, number: int) -> Log:
         raise DamagedLogError(f"line {number} fails its checksum")
     chained = match[2] is not None
     if log.lines and chained != log.chained:
-        raise DamagedLogError(f"line {number} has another format version than those before it")
+        raise DamagedLogError(f"line {number} has a different format version from earlier lines")
     if not chained:
         return replace(log, lines=number, chained=False, check=match[4])
     count = int(match[2])
     if match[3] != log.check or (log.lines and count != log.number + 1):
-        raise DamagedLogError(f"line {number} does not follow the one before it: a line was lost, repeated or moved")
+        raise DamagedLogError(f"line {number} does not follow the previous one: a line was lost, repeated or moved")
     return replace(log, number=count, lines=number, check=match[4])
 
 
 def _with_tail(log: Log, tail: bytes, last: bytes) -> tuple[Log, bytes]:
-    """Return the log with what follows the last newline: a complete line counts, a torn one does not."""
+    """Return the log including any complete line after the last newline; a torn one is ignored."""
     if _checked(tail) is not None:
-        whole = _followed(log, tail, log.lines + 1)
-        return replace(whole, end=log.end + len(tail), unfinished=True), tail
+        complete = _followed(log, tail, log.lines + 1)
+        return replace(complete, end=log.end + len(tail), unfinished=True), tail
     if _checked(tail[:-1]) is not None:  # a kill leaves nothing but a newline after a line
-        raise DamagedLogError(f"line {log.lines + 1} has lost its end")
+        raise DamagedLogError(f"line {log.lines + 1} is not terminated correctly")
     return log, last
 
 

@@ -32,11 +32,11 @@ def parse_note(content: bytes) -> dict[str, Any]:
     if not isinstance(note, dict):
         raise ValueError("it is not an object")
     name = _CHECKSUM if _CHECKSUM in note else next(reversed(note), None)
-    said = {key: value for key, value in note.items() if key != name}
-    right = name is not None and note[name] == _crc32(said)
+    content_only = {key: value for key, value in note.items() if key != name}
+    right = name is not None and note[name] == _crc32(content_only)
     if right != (name == _CHECKSUM):  # a correct checksum under another name: the name is damaged
         raise ValueError("it fails its checksum")
-    return said if right else note
+    return content_only if right else note
 
 
 def is_checked(content: bytes) -> bool:

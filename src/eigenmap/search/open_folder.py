@@ -1,4 +1,4 @@
-"""Open folder: its files are accessed through its descriptor, whatever happens to its name."""
+"""Open folder: access to files through the folder's descriptor, even if its path changes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def require_folders(path: Path) -> None:
 class OpenFolder:
     """Regular files of one folder, by name; symbolic links among them raise OSError and are never followed.
 
-    Replacing the folder at its path does not change what is read here, and a removed folder can be read as long as its
-    files exist.
+    If another folder replaces it at its path, this one is still read; a removed folder can be read as long as its files
+    exist.
 
     folder = OpenFolder(Path("photos.index"))
     folder.read("index.json")

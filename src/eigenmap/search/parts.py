@@ -1,11 +1,11 @@
 """Parts of an index besides its items: model, thumbnails, record of sources.
 
-`parts.json` lists those that the index was made with, so that a missing one is detected:
+`parts.json` lists the parts of the index, so that a missing one is detected:
 
     {"parts": ["model", "sources.json", "thumbnails.sqlite"]}
 
 An index of an earlier version has no such list until something is added to it. No part may be a symbolic link, since an
-index made by somebody else could then lead anywhere.
+index from another person could then point anywhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def note_parts(directory: Directory) -> None:
 
 
 def noted_parts(directory: Directory) -> frozenset[str]:
-    """Return the parts that the index was made with, as far as recorded."""
+    """Return the recorded parts of the index."""
     note = directory.read_note(PARTS_NOTE, required=True) or {"parts": []}
     parts = note.get("parts")
     if not isinstance(parts, list) or not _PARTS.issuperset(map(str, parts)):
@@ -53,7 +53,7 @@ def model_in(index: Path) -> Path | None:
 
 
 def require_own(file: Path) -> None:
-    """Refuse a file of an index that is a link or anything else but a regular file."""
+    """Refuse a file of an index that is a link or otherwise not a regular file."""
     try:
         mode = file.lstat().st_mode
     except FileNotFoundError:

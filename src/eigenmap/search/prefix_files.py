@@ -1,6 +1,6 @@
 """Approximate indexes on disk: faiss's own format followed by a line with the checksum.
 
-They contain nothing that cannot be rebuilt: a damaged one is ignored, and if none can be written there is none.
+They can always be rebuilt, so a damaged one is ignored, and failure to write one is not an error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 20
 
 
 class _Summed:
-    """Writer that passes bytes on and computes their checksum."""
+    """Writer that forwards bytes and computes their checksum."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self.crc32 = 0
@@ -76,5 +76,5 @@ def check_prefix(folder: OpenFolder, name: str) -> bool:
         while size > 0 and (chunk := stream.read(min(size, _AT_ONCE))):
             found, size = zlib.crc32(chunk, found), size - len(chunk)
     if b"%08x" % found != last[1]:
-        raise EigenmapError(f"{folder.path / name} is damaged: it fails its checksum; remove it to have it rebuilt")
+        raise EigenmapError(f"{folder.path / name} is damaged: its checksum does not match; remove it to rebuild it")
     return True

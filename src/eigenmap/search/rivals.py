@@ -2,7 +2,7 @@
 
 prefix   the first `dim` features, as in a search by `dim`
 random   `dim` random features: the result of cutting an unordered code, mean of three draws
-pca      the leading `dim` principal components of the sample's codes, to be recomputed for every change of model
+pca      the leading `dim` principal components of the sample's codes
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ def save_index(
 ) -> None:
     """Write the items of any back end as a directory, without deleted rows.
 
-    When an index is saved over itself, it is locked, so that no change by another process is lost, and keeps its model
-    and everything else in its directory. `finish` adds to the directory before it takes its place.
+    An index that is saved over itself is locked, so that no change by another process is lost, and keeps its model and
+    everything else in its directory. `finish` adds to the new directory before it is moved into place.
     """
     require_path(path)
     own = _directory_at(backend, Path(path))
     with nullcontext() if own is None else own.locked(), ExitStack() as stack:
-        items = still(backend)  # the current state, including what others did before the lock
+        items = still(backend)  # the current state, including changes by others before the lock
         directory = stack.enter_context(staged_index(Path(path), items.about, overwrite, held=own is not None))
         _copy_items(items, directory)
         if own is not None:
@@ -66,7 +66,7 @@ def build_index(
 
 
 class UnfinishedIndex:
-    """An index that is being built in a directory of its own."""
+    """An index that is being built in a staging directory."""
 
     def __init__(self, about: IndexSpec, directory: Directory) -> None:
         self.directory = directory
@@ -103,12 +103,12 @@ def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None
 
 
 def _directory_at(backend: Backend, path: Path) -> Directory | None:
-    """Return the back end's directory if it is at `path`, or if another process has replaced it there."""
+    """Return the back end's directory if it is at `path`, or was until another process replaced it there."""
     directory = backend.directory if isinstance(backend, FlatBackend) else None
     if directory is None:
         return None
     try:
-        there = use_at(path, path.stat)  # nothing is there for a moment while another process replaces it
+        there = use_at(path, path.stat)  # the path is briefly missing while another process replaces it
     except (FileNotFoundError, NotADirectoryError):
         return None
     is_own = os.path.samestat(there, os.fstat(directory.folder.descriptor))
@@ -140,7 +140,7 @@ def _carry_over(old: Directory, new: Directory, with_model: bool) -> None:
 
 
 def _link_or_copy(entry: Place, target: Place) -> None:
-    """Give a file a second name, or copy it, because the first goes when the new index takes its place."""
+    """Link or copy a file, since the old directory will be removed."""
     try:
         os.link(entry, target, follow_symlinks=False)
     except OSError:
@@ -149,7 +149,7 @@ def _link_or_copy(entry: Place, target: Place) -> None:
 
 
 def joined(batches: Iterable[ItemBatch], rows: int = codecs.LARGEST_SAMPLE) -> Iterator[ItemBatch]:
-    """Merge batches to at least `rows` items except the last: levels of compact codes are learned from the first."""
+    """Merge batches to at least `rows` items, since levels of compact codes are learned from the first batch."""
     held: list[ItemBatch] = []
     for batch in batches:
         held.append(batch)
@@ -168,7 +168,7 @@ def _join(batches: list[ItemBatch]) -> ItemBatch:
 
 def _empty(about: IndexSpec, directory: Directory, codec: codecs.Codec | None = None) -> FlatBackend:
     made = FlatBackend(about, _COPIED_BYTES, directory, codec)
-    made.durable = False  # the entire directory is flushed before it takes its place
+    made.durable = False  # the entire directory is flushed before it is moved into place
     return made
 
 

@@ -2,8 +2,8 @@
 
 For many queries, prefixes are copied into contiguous blocks of rows, normalised, and ranked by faiss; a prefix that
 fits into the given memory is kept for the next search at that length. For a few queries, products are summed over the
-column blocks in place, so that a length never used before needs no copy. A search that is no longer wanted
-(`cancellation`) ends between two blocks of rows.
+column blocks in place, so that a length never used before needs no copy. A cancelled search (`cancellation`) ends
+between two blocks of rows.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Scanner:
 
     Safe for any number of threads: the rows do not change, and cached values are made once.
 
-    `means` states that a stored code is the mean of the codes it may stand for, like the levels of a vector quantiser.
-    At full length the product with it is then the expected cosine (times the item's reliability, see `codecs`), and
-    dividing by its norm would discard the information about how much of the code is known.
+    `means` states that a stored code is the mean of the codes that it represents, like the levels of a vector
+    quantiser. At full length the product with it is then the expected cosine (times the item's reliability, see
+    `codecs`), and dividing by its norm would discard the information about how much of the code is known.
     """
 
     def __init__(self, columns: Columns, metric: str, memory_bytes: int, means: bool = False) -> None:
@@ -64,7 +64,7 @@ class Scanner:
         kept = keepable and self._kept.peek(q.shape[1]) is not None
         # Few rows are gathered one by one; for many, all are read and the others dropped.
         rows = None if among is None or 4 * np.count_nonzero(among) > self.columns.count else np.flatnonzero(among)
-        if len(q) <= FEW_QUERIES and rows is None and not kept and self._lies_as_float32():
+        if len(q) <= FEW_QUERIES and rows is None and not kept and self._is_float32():
             return self._scan_blocks(q, keep, among)
         return self._scan_prefix(q, keep, rows, among, keepable)
 
@@ -73,7 +73,7 @@ class Scanner:
         q = comparable(queries, self.metric)
         of_each, dim = candidates.shape[1], q.shape[1]
         scores = np.empty(candidates.shape, np.float32)
-        # In small pieces, so that gathered rows are multiplied while they are in the processor's cache.
+        # In small pieces, so that gathered rows are still in the processor's cache when multiplied.
         at_once = max(1, min(self.memory_bytes // 4, _GATHERED_BYTES) // (4 * max(1, of_each) * dim))
         for start in range(0, len(q), at_once):
             cancellation.raise_if_cancelled()
@@ -90,7 +90,7 @@ class Scanner:
         """Tell whether products with stored prefixes of this length must be divided by norms."""
         return self.metric == "cosine" and not (self.means and dim == self.columns.n_components)
 
-    def _lies_as_float32(self) -> bool:
+    def _is_float32(self) -> bool:
         codec = self.columns.codec
         return isinstance(codec, FloatCodec) and codec.dtype == np.float32
 
@@ -117,8 +117,8 @@ class Scanner:
             if len(prefix):
                 yield numbers, prefix
             return
-        # Otherwise half of the memory per part, since one part is still held while the next is read, or a third if a
-        # part is also copied without the rows that are not selected.
+        # Otherwise half of the memory per part, since one part is kept while the next is read, or a third if the
+        # selected rows of a part are copied as well.
         share = 8 if rows is not None or among is None else 12
         at_once = max(1, self.memory_bytes // (share * dim + 32))
         for start in range(0, count, at_once):

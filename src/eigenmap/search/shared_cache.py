@@ -1,4 +1,4 @@
-"""Thread-safe cache: each value is made by the first thread that asks for it."""
+"""Thread-safe cache: the first thread that needs a value makes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V")
 class SharedCache(Generic[K, V]):
     """Cache of the newest `most` values by key.
 
-    A thread that asks for a value being made waits for it; threads asking for other values do not.
+    A thread that needs a value being made waits for it; threads that need other values do not.
 
     >>> squares = SharedCache[int, int](most=2)
     >>> squares.get(3, lambda: 9), squares.get(3, lambda: -1), squares.peek(4)

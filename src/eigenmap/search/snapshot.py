@@ -57,8 +57,8 @@ class StoredItems:
     folder: OpenFolder | None = None
     """Location of the files."""
     lineage: tuple[int, int] | None = None
-    """Identity of the file that the ids are mapped from. Files only grow, and a mapped file's number is not reused: of
-    two states with the same identity, the longer one begins with the rows of the other."""
+    """Identity (device and inode) of the file of ids. Files only grow, and the inode of a mapped file is not reused:
+    of two states with the same identity, the longer one begins with the rows of the other."""
 
 
 class Snapshot:
@@ -213,5 +213,5 @@ class Snapshot:
 
 
 def stores_means(about: IndexSpec) -> bool:
-    """Tell whether a stored code is the mean of the unit codes it may stand for."""
+    """Tell whether a stored code is the mean of the unit codes that it represents."""
     return about.metric == "cosine" and about.precision in ("bits", "signs")

@@ -95,7 +95,7 @@ class IndexSource:
 
     name: str
     first: str | None
-    """True for the source of items that record none."""
+    """Name of the first source, whose items do not record it; None if unknown."""
 
     def placed(self, files: Sequence[str], known: Known) -> list[Placed]:
         """Return the items of these images: existing ones, or else free ids."""
@@ -137,7 +137,7 @@ class IndexSource:
 
 
 def place_of(source: Path) -> Path:
-    """Return what identifies a source: its absolute path, or for a single image that of its folder."""
+    """Return the path that identifies a source: its absolute path, or for a single image that of its folder."""
     place = source.expanduser().resolve()
     arrays = (".npy", ".npz", ".parquet")
     return place.parent if place.is_file() and place.suffix.lower() not in arrays else place

@@ -1,4 +1,4 @@
-"""Stages of a search: how many features each compares and how many items it keeps, and what that costs in recall."""
+"""Stages of a search (features compared, items kept), and their recall."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def search_stages(
     shortlist: int | None = None,
     funnel: Sequence[tuple[int, int]] | None = None,
 ) -> list[Stage]:
-    """Return the stages that the arguments of a search ask for, among codes of `n_components` features.
+    """Return the stages requested by the arguments of a search, for codes of `n_components` features.
 
     >>> search_stages(256, top=10, shortlist_dim=16, shortlist=200)
     [Stage(dim=16, keep=200), Stage(dim=256, keep=10)]
@@ -44,7 +44,7 @@ def search_stages(
 def measure_recall(items: Readable, stages: Sequence[Stage], queries: int, seed: int) -> float:
     """Return the share of the exact results of the last stage's length that the stages find.
 
-    The queries are a sample of the items; each is left out of its own results.
+    The queries are a sample of the items; each is excluded from its own results.
     """
     sample = items.sample(queries, seed)
     wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]

@@ -56,7 +56,7 @@ def _parts(directory: Directory) -> Iterator[str]:
         yield _check_model(model, directory.about.fingerprint)
     for name in sorted(noted_parts(directory).difference(folder.names())):
         again = "; index the images again to store the thumbnails" if name == PICTURES else ""
-        raise EigenmapError(f"{path / name} is missing, but the index was made with it; restore it from a copy{again}")
+        raise EigenmapError(f"{path / name} is missing; restore it from a copy{again}")
 
 
 def _check_fixed(folder: OpenFolder, name: str, crc32: int) -> None:
@@ -145,8 +145,8 @@ def _check_pictures(file: Path) -> str:
                 query = "SELECT id, image, crc32 FROM thumbnails JOIN checksums USING (id)"
                 for name, image, crc32 in connection.execute(query):
                     if not isinstance(image, bytes) or zlib.crc32(image) != crc32:
-                        raise sqlite3.DatabaseError(f"the picture of {name} fails its checksum")
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged text is no UTF-8
+                        raise sqlite3.DatabaseError(f"the checksum of the thumbnail of {name} does not match")
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text may not be UTF-8
         raise EigenmapError(
             f"{file} is damaged: {error}; restore it from a copy, or remove it and index the images again"
         ) from error

@@ -110,7 +110,7 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/static/{name}", include_in_schema=False)
     async def static(name: str) -> Response:
         if name not in files or name == "index.html":
-            raise Refused(404, "no such file")
+            raise Refused(404, "this file does not exist")
         return show(name)
 
 

@@ -1,7 +1,7 @@
 """Safe access to files inside a folder: no path leads out of it, and no file blocks when opened.
 
-A name is resolved first, so that links within the folder work. It is then walked from the folder down without following
-any link: if a component changes meanwhile, the caller gets an error, not another file.
+A name is resolved first, so that links within the folder work. Its components are then opened one by one without
+following links: if one of them changes meanwhile, the caller gets an error, not another file.
 """
 
 from __future__ import annotations

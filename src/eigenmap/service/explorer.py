@@ -1,4 +1,4 @@
-"""Explorer state: an index, the model that made its codes, and what was computed from both at the start."""
+"""Explorer state: an index, the model that made its codes, and results computed from them at the start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Features = Literal["ordered", "random"]
 
 TEXT_FIELDS = ("title", "text")
-"""Metadata that the page shows in place of a picture."""
+"""Metadata that the page shows instead of a picture."""
 _LOOKED_AT = 100
 
 
@@ -72,7 +72,7 @@ def key_of(name: Id) -> str:
 
 
 def id_of(key: str) -> str:
-    """The inverse of `key_of`, as text."""
+    """Decode a key: the inverse of `key_of`, as text."""
     try:
         data = base64.b64decode(key + "=" * (-len(key) % 4), altchars=b"-_", validate=True)
         return data.decode("utf-8", "surrogatepass")
@@ -86,8 +86,8 @@ class Explorer:
     explorer = Explorer.open(Path("photos.index"))
     explorer.answer(SearchParameters("ordered", dim=16, top=10), ["holiday/beach.jpg"])
 
-    An explorer keeps its index and its model. Once another index has replaced them on disk, everything that needs the
-    index raises `ReplacedError`, and `again` opens the new one.
+    Once another index has replaced this one on disk, everything that needs the index raises `ReplacedError`, and
+    `again` opens the new one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Explorer:
         self.model = model
         self.name = name
         self.small = small
-        """Thumbnails, which are quick to read and are sent along with items."""
+        """Thumbnails, which are quick to read and are sent with items."""
         self._large = large
         self._originals = None if images is None else NotedOriginals(index.backend, images)
         self._open: Callable[[], Explorer] | None = None
@@ -120,14 +120,14 @@ class Explorer:
 
     @classmethod
     def open(cls, path: Path, images: Path | None = None) -> Explorer:
-        """Open what `eigenmap index` wrote; larger pictures come from `images`, the indexed folder."""
+        """Open an index written by `eigenmap index`; larger pictures come from `images`, the indexed folder."""
         from eigenmap.model import Eigenmap
 
         index = CodeIndex.open(path)
         model = None
         if (folder := model_in(path)) is not None:
             model = Eigenmap.load(folder)
-            index.require_model(str(model.weights_sha256))  # the loaded weights, whatever the folder contains by now
+            index.require_model(str(model.weights_sha256))  # of the loaded weights; the folder may have changed since
         large = None if images is None else FolderPictures(images)
         made = cls(index, model, path.resolve().name, StoredPictures(path), large, images)
         made._open = partial(cls.open, path, images)
@@ -154,7 +154,7 @@ class Explorer:
         return None if self.index.fingerprint is None else self.index.fingerprint[:16]
 
     def prepare(self) -> None:
-        """Compute what the service can start without: random features and quality by length."""
+        """Compute what is not needed at the start: random features and quality by length."""
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
@@ -169,7 +169,7 @@ class Explorer:
             self.quality_known = True
 
     def item_id(self, text: str) -> Id:
-        """Return the id for its text, which differs from the id if that is an integer."""
+        """Convert the text of an id to the id, which may be an integer."""
         if not self._whole_ids:
             return text
         try:
@@ -196,7 +196,7 @@ class Explorer:
         if self._originals is None:
             return str(name)
         while True:
-            # Checked before and after: an item and a note may come from two indexes, one having replaced the other.
+            # Checked before and after: if the index is replaced in between, item and note belong to different indexes.
             before = self.item(name)
             file = self._originals.file_of(before.id, before.metadata)
             if self.item(name) == before:
@@ -245,13 +245,13 @@ class Explorer:
             return Refused(404, "no item has this id")
         code = np.asarray(query, np.float64)
         if code.shape != (self.index.n_components,):
-            return Refused(422, f"vector has {len(query)} numbers; codes here have {self.index.n_components}")
+            return Refused(422, f"vector must have {self.index.n_components} numbers, not {len(query)}")
         # Normalised before the conversion to float32, which would turn large numbers into infinity.
         largest = float(np.abs(code).max())
         if self.index.metric == "cosine":
             return np.asarray(code / (largest or 1.0), np.float32)
         if largest > float(np.finfo(np.float32).max):
-            return Refused(422, "vector contains a number too large for a code")
+            return Refused(422, "vector contains a number too large for float32")
         return np.asarray(code, np.float32)
 
     def encode(self, body: bytes, most_pixels: int) -> tuple[float, ...]:
@@ -276,33 +276,33 @@ class Explorer:
 
     @property
     def vector_length(self) -> int | None:
-        """Numbers of a vector that can be searched by; None if the index is not of vectors.
+        """Length of the vectors that can be searched by; None if the index is not made from vectors.
 
-        A model of two spaces takes vectors of either; this is the length of the first.
+        A model of two spaces takes vectors of either space; this is the length of the first.
         """
         if self.model is None:
             return self.index.n_components if self.index.fingerprint is None else None
         return self.model.input.length if isinstance(self.model.input, VectorInput) else None
 
     def encode_vector(self, vector: Sequence[float]) -> tuple[float, ...]:
-        """Return the code of a vector of the kind that was indexed; without a model it is the vector itself."""
+        """Return the code of a vector like those that were indexed; without a model it is the vector itself."""
         if self.vector_length is None:
-            raise Refused(422, "this index is not of vectors, so it cannot be searched by one")
+            raise Refused(422, "this index is not made from vectors, so it cannot be searched by one")
         if self.model is None:
             if len(vector) != self.vector_length:
-                raise Refused(422, f"input has {len(vector)} numbers; vectors here have {self.vector_length}")
+                raise Refused(422, f"input must have {self.vector_length} numbers, not {len(vector)}")
             return tuple(vector)
         sides = [side for side in (self.model, self.model.right) if side is not None]
         lengths = [side.input.length for side in sides if isinstance(side.input, VectorInput)]
         if len(vector) not in lengths:
-            raise Refused(422, f"input has {len(vector)} numbers; vectors here have {' or '.join(map(str, lengths))}")
+            raise Refused(422, f"input must have {' or '.join(map(str, lengths))} numbers, not {len(vector)}")
         side = sides[lengths.index(len(vector))]
         code = side.encode(np.asarray([vector], np.float64), self.index.n_components)[0]
         return tuple(code.tolist())
 
     @property
     def shows_texts(self) -> bool:
-        """True if items have a title or text to show, and no pictures."""
+        """True if items have a title or text to show but no pictures."""
         first = self.overview.ids[0]
         described = any(known.get(field) for known in self.overview.metadata[:_LOOKED_AT] for field in TEXT_FIELDS)
         return described and not self.has_large and self.small.read(str(first)) is None
@@ -340,5 +340,5 @@ def _known(index: CodeIndex, names: Sequence[Id]) -> dict[Id, Metadata]:
     try:
         return dict(zip(names, index.metadata(names), strict=True))
     except UnknownIdError:
-        middle = len(names) // 2  # few items are missing, if any: bisection finds them quickly
+        middle = len(names) // 2  # at most a few items are missing, so bisection finds them quickly
         return {**_known(index, names[:middle]), **_known(index, names[middle:])} if middle else {}

@@ -1,4 +1,4 @@
-"""Incoming requests: a body limited in size and time, and notice that the client has disconnected."""
+"""Incoming requests: bodies limited in size and time, and detection of disconnected clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Incoming:
 
     @property
     def read(self) -> bool:
-        """True once the whole body has arrived."""
+        """True once the entire body has arrived."""
         return self._read.is_set()
 
     @property
@@ -73,7 +73,7 @@ class Incoming:
         return message
 
     async def gone(self) -> None:
-        """Return when the client has disconnected or been answered; does not look while the body is being read."""
+        """Return when the client has disconnected or been answered; waits until the body has been read."""
         await self._read.wait()
         while not self._gone.is_set():
             await self._next()

@@ -1,4 +1,4 @@
-"""The query with which the explorer opens: one whose results share its label."""
+"""First query of the explorer: an item whose results share its label."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ AMONG = 10_000
 
 
 def opening_number(view: Overview, dim: int) -> int:
-    """Return the number of the first of some items whose neighbours share its label most often; 0 without labels.
+    """Return the number of the candidate whose neighbours share its label most often; 0 without labels.
 
     Neighbours are found by cosine similarity of at most `dim` leading features, among the first items of the overview,
     which are a random sample. The quality chart beside the results shows the average over many queries.

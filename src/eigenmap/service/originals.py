@@ -32,7 +32,7 @@ class Originals:
     def file_of(self, name: Id, known: Metadata) -> str | None:
         """Return the item's file name within the folder, or None if the item came from elsewhere."""
         source = known.get(SOURCE)
-        if source is None or source not in self._names:  # no source recorded, or a metadata field of the user's own
+        if source is None or source not in self._names:  # no source recorded, or the user's own metadata field
             return str(name) if self._own == self._first else None
         return str(known.get(FILE, name)) if source == self._own else None
 
@@ -40,7 +40,7 @@ class Originals:
 class NotedOriginals:
     """Like `Originals`, but follows the sources recorded in an index, which may gain folders while it is open.
 
-    If the record is damaged, no item has a file: a thumbnail is better than a picture of something else.
+    If the record is damaged, no item has a file: a thumbnail is better than the wrong picture.
     """
 
     def __init__(self, index: Backend, folder: Path) -> None:

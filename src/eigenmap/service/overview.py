@@ -118,7 +118,7 @@ class Overview:
         return MapPoints(ranges[0], ranges[1], base64.b64encode(places.tobytes()).decode("ascii"))
 
     def class_codes(self) -> str | None:
-        """Base64 of one byte per item: the position of its label in `classes`, or 255; None if no item has a label."""
+        """Return base64 of one byte per item, its label's position in `classes` or 255; None without labels."""
         return base64.b64encode(self._class_of.tobytes()).decode("ascii") if self.classes else None
 
 

@@ -1,4 +1,4 @@
-"""Routes about the whole index: description, eigenfunctions, map, quality by length."""
+"""Routes about the index as a whole: description, eigenfunctions, map, quality by length."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def overview_routes(service: Service) -> APIRouter:
 
     @app.get("/api/quality", response_model=schemas.QualityOut, tags=["about"])
     async def quality_against_length() -> Response:
-        """Report mAP by length on labelled items of this index, beside that of random features."""
+        """Report mAP by length on labelled items of this index, and that of random features."""
         explorer = service.explorer
         known = explorer.quality
         if known is not None:

@@ -30,16 +30,16 @@ Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 PROBLEM: dict[str, Any] = {"model": schemas.ErrorOut}
 WRONG: Responses = {422: PROBLEM | {"description": "The request is invalid."}}
-NONE: Responses = {404: PROBLEM | {"description": "No such item."}}
+NONE: Responses = {404: PROBLEM | {"description": "The item does not exist."}}
 BUSY: Responses = {
     429: PROBLEM | {"description": "Too many requests are waiting; see Retry-After."},
-    503: PROBLEM | {"description": "The server is full, stopping or still preparing this; see Retry-After."},
+    503: PROBLEM | {"description": "The server is busy, stopping or still preparing; see Retry-After."},
 }
 SEARCH: Responses = {
     400: PROBLEM | {"description": "The body is not JSON, or the filter is nested."},
     504: PROBLEM | {"description": "The search took too long and was stopped."},
 }
-OTHER_MODEL: Responses = {409: PROBLEM | {"description": "The vector comes from another model than the index."}}
+OTHER_MODEL: Responses = {409: PROBLEM | {"description": "The vector was made by a different model."}}
 BODY: Responses = {
     408: PROBLEM | {"description": "The body took too long to arrive."},
     413: PROBLEM | {"description": "Too large."},
@@ -63,7 +63,7 @@ class Json(JSONResponse):
 class Service:
     """Shared state of the routes.
 
-    Each request takes everything from one `Summary` and its explorer. Another index may replace them meanwhile, and
+    Each request uses one `Summary` and its explorer throughout, even if another index replaces them meanwhile, so that
     codes of two models are never compared.
     """
 
@@ -86,7 +86,7 @@ class Service:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the worker threads while the application lives; accepted requests are answered before they end."""
+        """Run the worker threads while the application runs; accepted requests are answered before they end."""
         self.searches.start()
         self._background.submit(self.explorer.prepare)
         try:
@@ -109,9 +109,9 @@ class Service:
                 self.summary = Summary(explorer, self.limits)
                 self._background.submit(explorer.prepare)
         except EigenmapError as error:  # the next request tries again
-            _log.warning("The index was replaced and the new one cannot be opened: %s", error)
+            _log.warning("The index was replaced, and the new one cannot be opened: %s", error)
         except Exception:
-            _log.exception("The index was replaced and the new one cannot be opened")
+            _log.exception("The index was replaced, and the new one cannot be opened")
 
     async def search(
         self,

@@ -1,8 +1,8 @@
-"""Concurrency limits: excess work waits in a short queue or is told to come back.
+"""Concurrency limits: excess requests wait in a short queue or are told to try again later.
 
 A search reads every code once, no matter how many queries it answers. Queries that wait together and share their
-settings (length, filter, number of results) are therefore answered by one scan: the longer the queue,
-the more each scan serves.
+settings (length, filter, number of results) are therefore answered by one scan: the longer the queue, the more queries
+each scan answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Limits:
     """Maximum number of queries per scan."""
     uploads_waiting: int = 16
     others_waiting: int = 512
-    """Threads for pictures, gallery pages and the map."""
+    """Maximum number of waiting requests for pictures, gallery pages and the map."""
     requests: int = 1024
     """Maximum number of requests being answered; further ones get 503."""
     upload_bytes: int = 16 * 2**20
@@ -73,7 +73,7 @@ class Slots:
 
     @asynccontextmanager
     async def taking(self) -> AsyncIterator[None]:
-        """Reserve a place among those that run or wait, before the body is read, so that few bodies are in memory."""
+        """Reserve a slot before the body is read, so that few bodies are in memory."""
         if self.taken >= self._most:
             raise BusyError
         self.taken += 1
@@ -88,11 +88,11 @@ class Slots:
             return await self.run_taken(function, *arguments)
 
     async def run_taken(self, function: Callable[..., T], *arguments: object) -> T:
-        """Run a function for a caller that already has a place."""
+        """Run a function for a caller that already has a slot."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     def close(self) -> None:
-        """Start nothing more, and do not wait for what is still running."""
+        """Start nothing more, without waiting for running functions."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -171,14 +171,14 @@ class QueryBatcher(Generic[KeyT, QueryT, AnswerT]):
         group = self._groups.pop(ask)
         taken = [group.popleft() for _ in range(min(len(group), self._at_once))]
         if group:
-            self._groups[ask] = group  # behind the others, so that nobody waits forever
+            self._groups[ask] = group  # at the end of the queue, so that no group waits forever
         self.waiting -= len(taken)
         if not self._groups:
             self._wake.clear()
         return ask, taken
 
     async def close(self) -> None:
-        """Stop: tell those still waiting, and do not wait for what is still running."""
+        """Cancel waiting and running queries, without waiting for the running scan."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):

@@ -42,7 +42,7 @@ class ResultsOut(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """A search by exactly one of id, key, vector (a code) or input (what the code is made from)."""
+    """A search by exactly one of id, key, vector (a code) or input (a vector to be encoded)."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,7 +56,7 @@ class SearchRequest(BaseModel):
         description="A vector like those that were indexed, from which the model of the index makes the code.",
     )
     model: str | None = Field(
-        None, max_length=64, description="Model that made the vector; 409 if the index now has another one."
+        None, max_length=64, description="Model that made the vector; 409 if the index has a different one by now."
     )
     dim: int | None = Field(None, ge=1, description="Number of features to compare; default all.")
     top: int = Field(10, ge=1, le=MOST_RESULTS)
@@ -99,7 +99,7 @@ class IndexOut(BaseModel):
     large_pictures: bool = Field(description="Whether /api/images has larger pictures than the attached ones.")
     can_encode: bool = Field(description="Whether searching by picture is possible.")
     vector_length: int | None = Field(description="Length of a vector to search by as `input`; null if not possible.")
-    texts: bool = Field(description="Whether items have a title or text to show, and no pictures.")
+    texts: bool = Field(description="Whether items have a title or text to show but no pictures.")
     upload_bytes: int
     upload_pixels: int
     version: str
@@ -156,6 +156,6 @@ class ItemsOut(BaseModel):
 
 
 class HealthOut(BaseModel):
-    """Sign that the service is running."""
+    """State of the service."""
 
     status: Literal["ok"]

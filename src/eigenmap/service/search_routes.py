@@ -18,7 +18,7 @@ from eigenmap.service.thumbnails import media_type
 from eigenmap.service.uploads import Refused
 
 DimQuery = Annotated[int | None, Query(ge=1, description="Number of features to compare; default all.")]
-TopQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results.")]
+TopQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Number of results.")]
 WhereQuery = Annotated[
     list[str], Query(max_length=16, description="Conditions such as label=cat or year>=2020; all must hold.")
 ]
@@ -68,7 +68,7 @@ def search_routes(service: Service) -> APIRouter:
         query: Asked
         if request.vector is not None:
             if request.model not in (None, explorer.model_name):
-                raise Refused(409, "the vector comes from another model than the index; encode its source again")
+                raise Refused(409, "the vector was made by another model; encode its source again")
             query = tuple(request.vector)
         else:
             query = explorer.item_id(str(request.id) if request.id is not None else id_of(request.key or ""))
@@ -94,7 +94,7 @@ def search_routes(service: Service) -> APIRouter:
         pictures: PicturesQuery = False,
         where: WhereQuery = [],  # noqa: B006
     ) -> Response:
-        """Find the items most similar to a picture. The body is a JPEG, PNG, WebP, GIF or BMP file, not stored."""
+        """Find the items most similar to a picture, sent as a JPEG, PNG, WebP, GIF or BMP file; it is not stored."""
         explorer, conditions = service.explorer, parse(where)
         check_filter(conditions, limits)
         async with service.uploads.taking():

@@ -1,6 +1,6 @@
 """Access control, request limits and security headers.
 
-One ASGI layer wraps the whole application, including its error handlers, so that every answer has the same headers and
+One ASGI layer wraps the entire application, including its error handlers, so that every answer has the same headers and
 is counted. Without a token, the service answers only requests whose Host header names this machine, which defeats DNS
 rebinding. With a token, clients send `Authorization: Bearer ...` or the cookie that `/?token=...` sets. In both cases,
 requests that a browser sends on behalf of another origin are refused, as Go's `http.CrossOriginProtection` does.
@@ -33,7 +33,7 @@ Count = Callable[[str, int, float], None]
 """Called with route, status and seconds of every answer."""
 COOKIE = "eigenmap"
 OPEN_PATHS = frozenset({"/api/health"})
-"""Paths answered without a token: that the service is running is no secret."""
+"""Paths answered without a token, since it is not secret that the service is running."""
 UPLOADS = "/api/search/image"
 CLIENT_GONE = 499
 """Status recorded when the client disconnected before the answer; proxies log the same one."""
@@ -109,7 +109,7 @@ class Guard:
         self._count = count
         self._limits = limits
         self._token = token
-        # The cookie does not hold the token itself: a leaked cookie opens this service only until it restarts.
+        # The cookie is derived from the token and does not reveal it.
         self._cookie = None if token is None else hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
         self.active = 0
 
@@ -125,7 +125,7 @@ class Guard:
         if self.active >= self._limits.requests:
             await _refuse(answer.send, 503, "the server is busy; try again soon", {"Retry-After": "1"})
         elif self._token is None and not is_loopback(hostname(headers.get("host", ""))):
-            reason = "this service answers to localhost only; use `eigenmap serve --host` to change that"
+            reason = "this service answers only requests to localhost; use `eigenmap serve --host` to change that"
             await _refuse(answer.send, 421, reason)
         elif is_foreign(scope["method"], headers):
             await _refuse(answer.send, 403, "this service answers only its own page, not pages of other sites")
@@ -194,7 +194,7 @@ class Guard:
 
 
 class _Answer:
-    """One outgoing answer: adds the common headers and is counted when it begins."""
+    """One outgoing answer: adds the common headers and counts the answer when it begins."""
 
     def __init__(self, scope: Scope, incoming: Incoming, send: Send, count: Count, most_dropped: int) -> None:
         self._began = time.perf_counter()

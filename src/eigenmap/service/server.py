@@ -26,7 +26,7 @@ _LAST_SECONDS = 9.0
 
 
 def check_exposure(host: str, token: str | None) -> None:
-    """Refuse to be reachable from other machines without a token, or with one that can be guessed."""
+    """Refuse to be reachable from other machines without a token; refuse a token that can be guessed."""
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise EigenmapError(f"a token needs at least {SHORTEST_TOKEN} characters, all printable ASCII")
     if token is None and not is_loopback(host):
@@ -37,7 +37,7 @@ def check_exposure(host: str, token: str | None) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one."""
+    """Return a listening socket; port 0 chooses a free port."""
     if not 0 <= port <= 65_535:
         raise EigenmapError(f"port must be a whole number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

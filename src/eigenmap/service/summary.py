@@ -13,7 +13,7 @@ from eigenmap.service.scheduling import Limits
 
 
 class Summary:
-    """An explorer and the answers about it that do not change."""
+    """An explorer and its constant answers."""
 
     def __init__(self, explorer: Explorer, limits: Limits) -> None:
         self.explorer = explorer

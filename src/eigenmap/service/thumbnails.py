@@ -1,7 +1,7 @@
 """Thumbnails of the items, stored with the index or made from the files of a folder.
 
-They are stored in one SQLite file inside the index: adding survives a kill, and reading one of a million pictures is as
-fast as reading one of ten.
+They are stored in one SQLite file inside the index: additions survive a kill, and reading one of a million pictures is
+as fast as reading one of ten.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LARGEST_FILE = 256 * 2**20
 """Maximum size in bytes of a file that is decoded for display; for larger files the stored picture is shown."""
 
 _REMEMBERED = 512
-_LOSSLESS_SIDE = 32  # up to here a PNG is as small as a JPEG, and sharp
+_LOSSLESS_SIDE = 32  # up to this side, a PNG is as small as a JPEG, and sharp
 _TABLE = "CREATE TABLE IF NOT EXISTS thumbnails (id TEXT PRIMARY KEY, image BLOB NOT NULL) WITHOUT ROWID"
 _CHECKSUMS = "CREATE TABLE IF NOT EXISTS checksums (id TEXT PRIMARY KEY, crc32 INTEGER NOT NULL) WITHOUT ROWID"
 """Checked by `eigenmap verify`."""
@@ -82,7 +82,7 @@ def store_encoded(path: Path, ids: Iterable[str | int], pictures: Iterable[bytes
     """Store pictures that `encode` returned."""
     rows = ((_stored_name(name), each) for name, each in zip(ids, pictures, strict=True))
     require_own(path / FILE)  # SQLite would follow a link and write to its target
-    with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+    with _readable_errors(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # otherwise a power cut may undo an acknowledged write
         connection.execute(_TABLE)
         connection.execute(_CHECKSUMS)
@@ -97,7 +97,7 @@ def forget(path: Path, ids: Iterable[str | int]) -> None:
         return
     require_own(path / FILE)
     names = [(_stored_name(name),) for name in ids]
-    with _complaining(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
+    with _readable_errors(path), closing(sqlite3.connect(path / FILE)) as connection, connection:
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA secure_delete = ON")
         connection.executemany("DELETE FROM thumbnails WHERE id = ?", names)
@@ -123,15 +123,15 @@ class StoredPictures:
             return None
         if not stat.S_ISREG(now.st_mode):
             return None
-        with _complaining(self._file):
+        with _readable_errors(self._file):
             connection = self._connection((now.st_dev, now.st_ino))
             found = connection.execute("SELECT image FROM thumbnails WHERE id = ?", (_stored_name(name),)).fetchone()
         if found is not None and not isinstance(found[0], bytes):
-            raise EigenmapError(f"the thumbnails in {self._file} are damaged: the picture of {name} is none")
+            raise EigenmapError(f"the thumbnails in {self._file} are damaged: that of {name} is not a picture")
         return None if found is None else found[0]
 
     def _connection(self, file: tuple[int, int]) -> sqlite3.Connection:
-        """Return a connection to the file that has the name now, since an index may be replaced while it is open."""
+        """Return a connection to the current file, since an index may be replaced while it is open."""
         if getattr(self._local, "file", None) != file:
             if hasattr(self._local, "connection"):
                 self._local.connection.close()
@@ -192,7 +192,7 @@ def _content(descriptor: int, size: int) -> bytes | None:
 
 
 def _reader(file: Path) -> sqlite3.Connection:
-    """Open a connection for reading that can also roll back what a killed writer left behind."""
+    """Open a connection for reading that can also roll back the unfinished transaction of a killed writer."""
     connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)
     connection.execute("PRAGMA query_only = ON")
     return connection
@@ -204,8 +204,8 @@ def _stored_name(name: str | int) -> str:
 
 
 @contextmanager
-def _complaining(path: Path) -> Iterator[None]:
+def _readable_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged text is no UTF-8
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # damaged text may not be UTF-8
         raise EigenmapError(f"the thumbnails in {path} cannot be read or written: {error}") from error

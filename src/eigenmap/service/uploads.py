@@ -1,4 +1,4 @@
-"""Uploaded pictures, limited in bytes before they are read (`incoming`) and in pixels before they are decoded.
+"""Uploaded pictures, with limits on bytes before reading (`incoming`) and on pixels before decoding.
 
 Nothing is written to disk. The request body is the file itself, because a form would be spooled to a temporary file.
 """
@@ -13,12 +13,12 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.decode import Pixels, fit_image
 
 UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-"""Accepted formats: those that browsers show, whose decoders are the best tested."""
+"""Accepted formats: those that browsers show, since their decoders are the best tested."""
 _NAMES = "JPEG, PNG, WebP, GIF or BMP"
 
 
 class Refused(EigenmapError):
-    """A refused request, with the HTTP status that says why."""
+    """A refused request, with its HTTP status."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -10,15 +10,15 @@ both centred, and solve the *signed* generalised eigenproblem
 
 The features phi_j = v_j . (psi - m) are the best approximation within the span to the eigenfunctions of the relation:
 uncorrelated and sorted. The eigenvalue mu_j = E[phi_j(x) phi_j(x+)] / E[phi_j^2] is the share of feature j that two
-related things have in common. The ridge gamma leads from exact Ritz features (gamma = 0) to the principal components of
+related items have in common. The ridge gamma leads from exact Ritz features (gamma = 0) to the principal components of
 the shared covariance A (gamma = infinity); it also reduces the effect of noise in C.
 
 In-sample Ritz values are biased: with k features and N pairs, the best of k noisy directions looks significant.
 Therefore only the rotation comes from the pairs of the fit. Everything that is reported or decided (eigenvalues, order,
 weights, the exponent t, the ridge, whether to rotate at all, suggested lengths) comes from held-out pairs.
 
-A code is phi_j(x) * max(mu_j, 0)^t up to a common factor: t steps of diffusion, which keep features that are not shared
-from disturbing long codes.
+A code is phi_j(x) * max(mu_j, 0)^t up to a common factor: t steps of diffusion, which keep unshared features from
+disturbing long codes.
 
     fit, held_out = Moments(k), Moments(k)
     fit.update(psi, psi_plus); held_out.update(...)          # stream, in any number of batches

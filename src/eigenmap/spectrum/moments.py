@@ -1,4 +1,4 @@
-"""Second moments of a network's outputs over pairs: all that the Rayleigh-Ritz step needs to know about the data.
+"""Second moments of a network's outputs over pairs: all that the Rayleigh-Ritz step needs from the data.
 
 fit = Moments(k)
 fit.update(psi, psi_plus)        # any number of batches

@@ -57,7 +57,7 @@ class Judge(NamedTuple):
 
 
 class Principal(NamedTuple):
-    """Moments of `fit` in the eigenbasis of C, without directions of no variance; computed once for all ridges."""
+    """Moments of `fit` in the eigenbasis of C, without zero-variance directions; computed once for all ridges."""
 
     basis: Tensor
     variance: Tensor  # C

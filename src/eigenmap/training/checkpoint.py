@@ -25,7 +25,7 @@ LENGTH = frozenset({"steps", "warmup_steps", "compile"})
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State of a run after `step` steps, at `position` in its schedule (None: `step`) with so many `threads`.
+    """State of a run after `step` steps, at `position` in its schedule (None: `step`), computed with `threads` threads.
 
     No random-generator state is needed: batches and random numbers are functions of the step (see `loop.py`).
     """
@@ -42,7 +42,7 @@ class Checkpoint:
     def require(self, settings: Mapping[str, Setting], path: Path) -> None:
         """Raise an error that names the settings that differ from those of this checkpoint.
 
-        More steps are no obstacle: the run goes on, with the schedule of its new length.
+        A larger number of steps is allowed: the run continues with the schedule of its new length.
         """
         names = {*self.settings, *settings}
         if _longer(self.settings.get("steps"), settings.get("steps")):
@@ -64,7 +64,7 @@ def _longer(before: Setting, now: Setting) -> bool:
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the file durably: a kill or power cut leaves either the old or the new one."""
+    """Write the file durably: after a kill or power cut, either the old or the new file is there."""
     state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
     state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
@@ -116,7 +116,7 @@ def _checked(state: Any, path: Path) -> Checkpoint:
         raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with force=True.")
     if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
         raise EigenmapError(f"the checkpoint {path} has another format version; start over with force=True.")
-    state = {"position": None, "threads": None} | state  # which older versions did not store
+    state = {"position": None, "threads": None} | state  # not stored by older versions
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
     if wrong:

@@ -27,9 +27,9 @@ def start(config: TrainingConfig) -> Fabric:
         relation = ImagePairs(..., rank=fabric.global_rank, world_size=fabric.world_size, device=fabric.device)
         train(network, relation, objective, config, fabric=fabric)
 
-    Under `torchrun` these are the processes that it started, on any number of machines. Otherwise `config.devices`
-    processes run on each of `config.nodes` machines: Fabric starts the same command again for each further process, and
-    with several machines the environment says which one this is.
+    Under `torchrun`, its processes are used, on any number of machines. Otherwise `config.devices` processes run on
+    each of `config.nodes` machines: Fabric starts the same command again for each further process, and with several
+    machines the environment identifies this one.
     """
     on_gpu = _on_gpu(config)
     nodes, devices = machines(config)
@@ -93,7 +93,7 @@ def machines(config: TrainingConfig) -> tuple[int, int]:
 
 
 def name_lost_process(error: RuntimeError, world_size: int) -> None:
-    """Raise an `EigenmapError` in place of an error that the loss of another process has caused."""
+    """Raise an `EigenmapError` if `error` was caused by the loss of another process."""
     if world_size > 1 and re.search(_LOST, str(error), re.IGNORECASE):
         reason = str(error).strip().splitlines()[0]
         raise EigenmapError(
@@ -103,7 +103,7 @@ def name_lost_process(error: RuntimeError, world_size: int) -> None:
 
 
 _LOST = r"connection (reset|closed|refused)|broken pipe|gloo|nccl|socket|timed out"
-"""Words of torch about a process that no longer answers."""
+"""Words of torch's errors when a process no longer answers."""
 
 
 def leave() -> None:
@@ -117,7 +117,7 @@ STEPS_THAT_PAY = 10_000
 
 
 def pays_to_compile(accelerator: Accelerator, steps: int) -> bool:
-    """Tell whether compiling pays off: on a GPU, with Triton and the C compiler that it needs, for enough steps."""
+    """Tell whether compiling pays off: on a GPU, with Triton and its C compiler, for enough steps."""
     on_gpu = accelerator != "cpu" and torch.cuda.is_available()
     compiler = next(filter(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")), None)
     return (

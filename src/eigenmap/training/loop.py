@@ -8,8 +8,8 @@ r"""Training loop.
 
 The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpoints.
 
-Some objectives have a state of their own: a predictor, prototypes, a queue, a teacher that follows the network slowly.
-It is trained by the same optimizer and stored in the same checkpoint.
+Some objectives have state of their own: a predictor, prototypes, a queue, a teacher that follows the network slowly.
+This state is trained by the same optimizer and stored in the same checkpoint.
 
 A step is a function only of the weights, the optimizer's state and the step's number. The number determines the batch
 and seeds the random numbers inside the network (dropout). A killed run therefore continues from its last checkpoint as
@@ -107,7 +107,7 @@ class Learner:
             self.fabric.backward(loss)
         else:
             loss = backward_in_chunks(self, step, batch, config.accumulate)
-        for parameter in self.learned:  # the network's gradients are averaged already
+        for parameter in self.learned:  # the network's gradients are already averaged
             if parameter.grad is not None:
                 parameter.grad = average(parameter.grad)
         trained = [*self.network.parameters(), *self.learned]
@@ -212,8 +212,8 @@ def train(
     - `monitor`: measures further values at each check.
     - `settings`: further settings that must be equal when the run is resumed (objective, batch size, data ...).
     - `fabric`: result of `launch.start(config)`, for a relation that needs its device and its part of the batch.
-    - `deadline`: seconds of the whole run, resumed parts included, after which it ends, wherever it is by then; the
-      schedule of the learning rate is stretched or shortened to end there (see `pace.py`).
+    - `deadline`: time limit in seconds for the whole run, including resumed parts; the learning-rate schedule is
+      stretched or shortened to end there (see `pace.py`).
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, network, objective, config)
@@ -264,7 +264,7 @@ def train(
 
 
 def _replan(show: Progress, steps: int) -> None:
-    """Correct the number of steps on display, if the display can."""
+    """Correct the displayed number of steps, if the display supports it."""
     replan = getattr(show, "replan", None)
     if replan is not None:
         replan(steps)

@@ -104,7 +104,7 @@ def read(path: Path) -> list[Record]:
 
 
 def _record(line: Any) -> Record:
-    """Validate a line of the file; raise ValueError if its values are not what a run writes."""
+    """Validate a line of the file; raise ValueError if a run cannot have written it."""
     if not isinstance(line, dict) or type(line.get("step")) is not int or line["step"] < 0:
         raise ValueError("a line has no step")
     for name, value in line.items():
@@ -184,7 +184,7 @@ class Window:
         return time.perf_counter() - self._zero
 
     def clear(self) -> None:
-        """Discard what was added, and restart the measurement of speed."""
+        """Discard all values and restart the measurement of speed."""
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
         self._images = 0

@@ -94,9 +94,9 @@ def parameter_groups(
     projector_lr_scale: float = 1.0,
     objective: nn.Module | None = None,
 ) -> list[dict[str, Any]]:
-    """Return named groups: projector (`network.projector`), encoder, and what an objective learns, each in two.
+    """Return named groups: the projector (`network.projector`), the encoder, and the objective's own parameters.
 
-    Weights and 1-D parameters are separate. `base_lr` is the group's learning rate before the schedule.
+    Each is split into weights and 1-D parameters. `base_lr` is a group's learning rate before the schedule.
     """
     groups: dict[str, dict[str, Any]] = {}
     named = [("projector" if name.startswith("projector.") else "encoder", p) for name, p in network.named_parameters()]

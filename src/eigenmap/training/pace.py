@@ -6,16 +6,16 @@ import math
 from collections import deque
 
 FEWEST, MOST, SHARE = 4, 64, 0.02
-"""The mean duration of recent steps predicts that of the next ones: of at least so many, up to so many or to this share
-of the time, so that a change of speed is soon noticed and noise is not."""
+"""Window of recent steps whose mean duration predicts the next ones: at least `FEWEST` steps and `SHARE` of the time,
+but at most `MOST` steps. A change of speed is noticed soon, and noise is averaged out."""
 
 
 class Pace:
-    """Position in a schedule of `steps` steps, and how many steps are left to its end.
+    """Position in a schedule of `steps` steps, and the number of steps left.
 
-    A step advances the position by one. With a deadline the steps left are estimated again after every step, and the
-    rest of the schedule is spread evenly over them. So the learning rate never jumps, and it has reached its final
-    value when time is up, whether the machine has become slower or faster since the first estimate.
+    A step advances the position by one. With a deadline, the number of steps left is estimated again after every step,
+    and the rest of the schedule is spread evenly over them. The learning rate therefore never jumps, and it reaches its
+    final value when time is up, even if the machine has become slower or faster since the first estimate.
 
         >>> pace = Pace(100, deadline=60.0)
         >>> pace.advance(at=1.2)  # the first step took twice as long as planned
@@ -43,7 +43,7 @@ class Pace:
         return self.left == 0
 
     def advance(self, at: float, replan: bool = True) -> None:
-        """Count a step that ended at the time `at`; `replan` says whether the steps left are estimated again."""
+        """Count a step that ended at the time `at`; with `replan`, estimate the steps left again."""
         self._before = self.position
         self.position += (self.steps - self.position) / self.left
         self.left -= 1
@@ -69,10 +69,10 @@ class Pace:
         return total / count
 
     def paused(self, at: float) -> None:
-        """Take note of a check or checkpoint that ended at the time `at`: the last one has to fit in, too."""
+        """Record a check or checkpoint that ended at the time `at`; time for the last one is reserved."""
         self._reserve = max(self._reserve, at - self._at)
         self._at = at
 
     def reaches(self, every: int) -> bool:
-        """Tell whether the last step was the last of all, or passed a multiple of `every` in the schedule."""
+        """Tell whether the step just taken was the final one or passed a multiple of `every` in the schedule."""
         return self.ended or self.position // every > self._before // every

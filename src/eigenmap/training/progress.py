@@ -43,7 +43,7 @@ class Silent:
         """Show nothing."""
 
     def replan(self, steps: int) -> None:
-        """Correct the number of steps, which a deadline changes; a display of your own may do without."""
+        """Correct the number of steps, which a deadline changes; custom displays may omit this method."""
 
 
 class Lines(Silent):

@@ -1,7 +1,7 @@
 """Number of CPU threads of a run, chosen by measuring a few of its steps.
 
-Threads wait for each other at the end of every operation. If another program occupies one of two cores, each step waits
-for the thread that shares it, and two threads are several times slower than one.
+Threads wait for each other at the end of every operation. If another program occupies one of two cores, every operation
+waits for the thread on that core, and two threads are several times slower than one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 AT_MOST = 4.0
-"""Stop measuring after this many seconds; a step that is under way is completed."""
+"""Stop measuring after this many seconds, at the end of the current step."""
 SHORT = 10.0
 """Runs that take fewer seconds than this keep their number of threads."""
 WORTH_IT = 0.85
-"""Fewer threads are taken if their step takes less than this share of the time, since noise alone must not decide."""
+"""Use fewer threads only if a step then takes less than this share of the time, so that noise does not decide."""
 
 
 class Measured(NamedTuple):
-    """The number of threads and the seconds of a step with them."""
+    """A number of threads and the seconds per step with it."""
 
     threads: int
     seconds: float
@@ -51,7 +51,7 @@ def restored_threads() -> Iterator[None]:
 
 
 def is_fixed() -> bool:
-    """Tell whether the environment, or torch itself, leaves no choice."""
+    """Tell whether the number of threads is fixed by the environment or by torch itself."""
     return bool(os.environ.get("OMP_NUM_THREADS")) or torch.get_num_threads() == 1
 
 
@@ -70,9 +70,9 @@ def candidates(most: int) -> list[int]:
 def fastest_threads(
     network: nn.Module, relation: Relation, objective: nn.Module, config: TrainingConfig, fabric: Fabric
 ) -> Measured:
-    """Measure steps with different numbers of threads, taking turns, and return the best number.
+    """Time steps with different numbers of threads in turn, and return the best number.
 
-    Network and objective are copied and stay unchanged. The current number is the largest that is tried.
+    Network and objective are copied and stay unchanged. The current number of threads is the largest one tried.
     """
     most = torch.get_num_threads()
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)

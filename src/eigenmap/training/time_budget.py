@@ -31,7 +31,7 @@ def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: 
 
 
 FEW_STEPS = 20
-"""Fewer steps than this are worth a warning."""
+"""Warn about fewer steps than this."""
 
 
 def budget_in_words(steps: int, what: str, minutes: float) -> str:
@@ -60,8 +60,8 @@ def measure_step(
 ) -> float:
     """Return the seconds of the fastest training step, including its batch, after `warmup` uncounted steps.
 
-    The fastest, because other load on the machine makes steps slower and never faster. Measurement stops after
-    `at_most` seconds, so that a slow machine does not spend its training time on it. Network and objective are copied
+    The fastest is used because other load on the machine only makes steps slower. Measurement stops after
+    `at_most` seconds, so that a slow machine does not use up its training time. Network and objective are copied
     and stay unchanged.
     """
     fabric = fabric or start(config)

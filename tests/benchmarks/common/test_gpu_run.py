@@ -61,7 +61,7 @@ def test_a_sweep_shares_the_card_only_where_the_service_works(
             assert set(service) == ({"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"} if works else set())
     # Started and told to end, both times.
     assert service_calls.read_text().split() == ["start", "-d", "start", "quit"] * 2
-    assert "serves" in capsys.readouterr().out
+    assert "is used" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_a_sweep_runs_what_fits_and_has_its_data(place: Place) -> None:
     ]
     failed, said = run(jobs, place)
     assert failed == ["b"]
-    assert said[0] == f"1 job is left out for lack of set.npz: there is no {place.data}/set.npz"
+    assert said[0] == f"1 job is left out for lack of set.npz: {place.data}/set.npz does not exist"
     log = place.results / "b.log"
     assert sorted(said[1:]) == ["FAILED b: see " + str(log), "done   a", "start  a", "start  b"]
     assert log.read_text() == "why\n"
@@ -142,7 +142,7 @@ def test_a_list_adds_up_seconds_of_the_machine() -> None:
         (["scale", "run", "embeding"], "no job 'embeding'. Did you mean embedding?"),
         (["scale", "missing", "--stage", "all of it"], "no stage 'all of it'"),
         (["scale", "run", "--data", "no-such-folder"], "--data no-such-folder"),
-        (["scale", "run", "--side-by-side", "0"], "--side-by-side 0"),
+        (["scale", "run", "--side-by-side", "0"], "--side-by-side must be at least 1, not 0"),
         (["scale", "run", "--again"], "--again needs the names of jobs"),
         (
             ["scale", "run", "postgres-coco-200k", "--again"],
@@ -179,7 +179,7 @@ def test_a_finished_job_is_repeated_only_if_asked(
     monkeypatch.setattr(study, "jobs", lambda place: [Job("a", "good", done=True), Job("b", "bad")])
     words = ["scale", "run", "a", "--results", str(place.results)]
     assert main(words) == 0
-    assert capsys.readouterr().out == "a has its result: --again repeats what has one\n"
+    assert capsys.readouterr().out == "a has its result: --again repeats finished jobs\n"
     assert main([*words, "--again"]) == 0
     assert capsys.readouterr().out == "start  a\ndone   a\n"
     assert main(["scale", "run", "--results", str(place.results)]) == 1

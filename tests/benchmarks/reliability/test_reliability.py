@@ -42,7 +42,7 @@ def test_memory_that_grows_and_files_that_stay_open_are_failures() -> None:
     judge("steady", np.stack([seconds, 1e8 + noise, np.full(len(seconds), 7)], 1), found)
     assert found.failures == []
     judge("leaking", np.stack([seconds, 1e8 + 5e3 * seconds + noise, 7 + seconds // 300], 1), found)
-    assert len(found.failures) == 2 and "MB an hour" in found.failures[0] and "open files" in found.failures[1]
+    assert len(found.failures) == 2 and "MB per hour" in found.failures[0] and "open files" in found.failures[1]
     slope, low, high = slope_of(seconds, 1e8 + 5e3 * seconds + noise)
     assert low < 5e3 < high and slope == pytest.approx(5e3, rel=0.05)
 

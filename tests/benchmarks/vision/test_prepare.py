@@ -36,6 +36,14 @@ def test_class_folders_become_class_numbers(tmp_path: Path, monkeypatch: pytest.
     assert not train.multi_label
 
 
+def test_numbered_classes_are_sorted_by_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in ("train", "test"):
+        save(tmp_path / part, ["10/1.png", "2/1.png", "9/1.png"])
+    make(monkeypatch, tmp_path / "tiny.npz", *("--train", tmp_path / "train", "--test", tmp_path / "test", "--size", 8))
+    train, _ = sets.load(tmp_path, "tiny")
+    assert train.labels.tolist() == [2, 0, 1]  # images lie in the order of their paths: 10, 2, 9
+
+
 def test_a_label_file_with_several_labels_becomes_a_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "train", ["1.png", "2.png"])
     save(tmp_path / "query", ["3.png"])
@@ -47,7 +55,7 @@ def test_a_label_file_with_several_labels_becomes_a_matrix(tmp_path: Path, monke
     train, test = sets.load(tmp_path, "coco")
     assert train.labels.int().tolist() == [[1, 1], [0, 0]] and test.labels.int().tolist() == [[0, 1]]
     assert train.multi_label
-    with pytest.raises(EigenmapError, match=r"Nothing says what the images in .*train show"):
+    with pytest.raises(EigenmapError, match=r"images in .*train have no labels"):
         make(monkeypatch, tmp_path / "coco.npz", *sources, "--size", 8)
 
 

@@ -100,7 +100,7 @@ def test_a_job_waits_for_all_sets_it_needs(data: Path) -> None:
     assert planned.lacks(data) == []
     (data / "coco.npz").unlink()
     assert planned.lacks(data) == ["coco.npz"]
-    with pytest.raises(EigenmapError, match=r"There is no .*coco.npz: make it with benchmarks/vision/prepare.py"):
+    with pytest.raises(EigenmapError, match=r"coco.npz does not exist: make it with benchmarks/vision/prepare.py"):
         sets.load(data, "coco")
 
 

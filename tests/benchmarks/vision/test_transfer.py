@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.vision import criteria, sample, sets, transfer, transfer_tables
+from benchmarks.vision import criteria, criteria_tables, sample, sets, transfer, transfer_tables
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
 from benchmarks.vision.transfer import METRICS, Code, load, score
@@ -108,3 +108,22 @@ def test_criteria_know_a_code_that_finds_the_partner() -> None:
     assert criteria.infonce(x, x) > -1e-6 and criteria.infonce(x, torch.ones(20, 20)) == pytest.approx(-np.log(20))
     rows = torch.nn.functional.normalize(torch.randn(40, 5, generator=torch.Generator().manual_seed(0)), dim=1)
     assert criteria.shared_with_pixels(rows, rows) == 1
+
+
+def test_the_page_of_criteria_correlates_over_codes() -> None:
+    rows = [
+        {"code": name, "dim": 8, "criteria": {"good": value, "bad": -value}, "map": {"coco": value / 10}}
+        for name, value in (("a", 1.0), ("b", 3.0), ("c", 2.0))
+    ]
+    assert criteria_tables.correlation(rows, "good", "coco") == pytest.approx(1)
+    assert criteria_tables.correlation(rows, "bad", "coco") == pytest.approx(-1)
+    assert criteria_tables.loss(rows, "good", "coco") == 0
+    assert criteria_tables.loss(rows, "bad", "coco") == pytest.approx(2 / 3)
+    longer = [{**row, "dim": 64} for row in rows[:1]]
+    assert [row["dim"] for row in criteria_tables.rows_at({"rows": rows + longer}, 64)] == [64, 8, 8]
+
+
+def test_seeds_are_averaged_apart_from_the_confirming_one() -> None:
+    runs = {"coco": [{"seed": seed, "method": method} for seed, method in ((1, "scl"), (3, "scl"), (3, "paper"))]}
+    assert transfer_tables.of_seeds(runs, transfer_tables.AVERAGED)["coco"] == [runs["coco"][0], runs["coco"][2]]
+    assert transfer_tables.of_seeds(runs, transfer_tables.CONFIRMING)["coco"][:1] == [runs["coco"][1]]

@@ -15,7 +15,9 @@ def test_pictures_of_one_model(tmp_path: Path) -> None:
     words = ("--out", tmp_path / "grid.svg", "--json", tmp_path / "grid.json")
     printed = succeed("reproduce", "figure-grid", *TINY, *runs, *words).out
     found = json.loads((tmp_path / "grid.json").read_text())
-    assert found["search"] == "own" and len(found["results"]) == 4 and "of its class, by features, 4:" in printed
+    assert (
+        found["search"] == "own" and len(found["results"]) == 4 and "in its class, by number of features: 4:" in printed
+    )
     (model,) = (tmp_path / "runs").iterdir()  # the second and third item use what the first has trained
     words = ("--out", tmp_path / "excite", "--json", tmp_path / "excite.json")
     succeed("reproduce", "figure-excite", *TINY, *runs, *words)

@@ -46,7 +46,7 @@ def test_advice_for_few_bytes_says_that_it_falls_short(many: Path) -> None:
 def test_mistakes_in_asking_for_advice(many: Path) -> None:
     assert re.search("--items.*1e9.*'many'", refused("advise", many, "--items", "many"))
     assert re.search("recall.*0.*1", refused("advise", many, "--recall", 1.5))
-    assert re.search("4 bytes.*prefix", refused("advise", many, "--bytes-per-item", 4))  # before anything is measured
+    assert re.search("prefix.*4 bytes", refused("advise", many, "--bytes-per-item", 4))  # before anything is measured
 
 
 def test_near_duplicates_are_listed(many: Path, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_mistakes(file: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", ROWS)
     for options, words in [
         ({"columns": ["tags"]}, r"no column tags.*title"),
-        ({"ids": "nobody"}, r"no column nobody.*no file nobody"),
+        ({"ids": "nobody"}, r"no column nobody.*file nobody"),
         ({"ids": "title"}, r"Row 1 .*no name in title"),
         ({"ids": str(tmp_path / "short.txt")}, r"short\.txt has 2 .*5"),
         ({"texts": tmp_path / "short.txt"}, r"short\.txt has 2 texts.*5"),
@@ -69,5 +69,5 @@ def test_mistakes(file: Path, tmp_path: Path) -> None:
     ]:
         with pytest.raises(EigenmapError, match=words):
             describe(file, **options)  # type: ignore[arg-type]
-    with pytest.raises(EigenmapError, match="There is no file nobody"):
+    with pytest.raises(EigenmapError, match="file nobody does not exist"):
         describe(tmp_path / "x.npy", ids="nobody")

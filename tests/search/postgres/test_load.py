@@ -129,7 +129,7 @@ def test_several_make_the_same_table(database: str) -> None:
         with ThreadPoolExecutor(4) as pool:
             said = list(pool.map(make, range(4)))
         assert said.count("made") == 1
-        refused = ("already", "has just made")
+        refused = ("already", "has just created")
         assert all(any(reason in one for reason in refused) for one in said if one != "made"), said
         rows(database, "DROP TABLE photos")
         rows(database, "DROP EXTENSION vector CASCADE")

@@ -63,7 +63,9 @@ Examples:
 def classes(
     run: ModelArgument,
     train: Annotated[Path, option("--train SOURCE", "Images to learn classes from.", WHAT)],
-    test: Annotated[Path, option("--test SOURCE", "Other images, to classify.", WHAT)],
+    test: Annotated[
+        Path, option("--test SOURCE", "Images to classify; they must not be among the training images.", WHAT)
+    ],
     train_labels: Annotated[
         Path | None,
         option(
@@ -138,7 +140,7 @@ def classes(
 
 
 def _class_numbers(known: ImageSet, asked: ImageSet, say: LogFunction) -> tuple[Tensor, Tensor]:
-    """Return class numbers of both sets, by the classes of the training images; -1 without a label."""
+    """Return class numbers of both sets, as numbered in the training images; -1 without a label."""
     import torch
 
     assert known.labels is not None and asked.labels is not None

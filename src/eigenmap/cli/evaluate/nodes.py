@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 HELD_BYTES = 4e9
-"""Codes of all nodes are kept in memory if they need at most this much, and otherwise computed as needed."""
+"""Maximum memory of the codes of all nodes; larger ones are computed as needed."""
 ROWS = 4096
 """Nodes per batch."""
 
@@ -139,7 +139,7 @@ def nodes(
     shares = shares_of(labels)
     check_uncut(of, dims)
     if neighbours and of is CodesOf.encoder:
-        raise EigenmapError("--neighbours is for codes, and --of encoder measures the encoder output; choose one.")
+        raise EigenmapError("--neighbours is for codes, but --of encoder measures the encoder output; choose one.")
     place = check_device(device)
     model = Eigenmap.load(run)
     if not isinstance(model.input, NodeInput):
@@ -239,7 +239,7 @@ def _splits(path: Path, data: Nodes, kind: SplitKind, runs: int) -> list[NodeSpl
     parts = [data.splits.get(name) for name in ("train", "validation", "test")]
     if any(part is None for part in parts):
         raise EigenmapError(f"{path} lacks one of train_idx, val_idx and test_idx; add it, or use --split random.")
-    # Nodes without a label are of no use in any part.
+    # Nodes without a label are useless in any part.
     return [NodeSplit(*(part[data.y[part] >= 0] for part in parts if part is not None))] * runs
 
 

@@ -42,7 +42,7 @@ def shares_of(percents: Sequence[float] | None) -> list[float]:
 
 
 def check_uncut(of: CodesOf, dims: Sequence[int] | None) -> None:
-    """Refuse to cut what has no order."""
+    """Refuse to cut encoder outputs, which have no order."""
     if of is CodesOf.encoder and dims:
         raise EigenmapError("The encoder output has no order and cannot be cut: leave --dims out.")
 

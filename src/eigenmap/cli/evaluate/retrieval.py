@@ -53,7 +53,7 @@ DimsOption = Annotated[
 
 
 class RankedBy(str, Enum):
-    """Representation that the gallery is ranked by."""
+    """Representation by which the gallery is ranked."""
 
     codes = "codes"
     projector = "projector"
@@ -64,7 +64,7 @@ class NumberLists(TyperCommand):
     """A command whose --dims, --top and --labels take several numbers: `--dims 2 4`, `--dims 2,4` or repeated."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option for each number, which is the form that click parses."""
+        """Repeat the option for each number, as click requires."""
         return super().parse_args(ctx, repeat_options(args, ("--dims", "--top", "--labels")))
 
 
@@ -210,17 +210,17 @@ def retrieval(
 
 
 def results_to_score(cuts: Sequence[int], available: int, say: LogFunction) -> list[int]:
-    """Return the numbers of results to score; those above what there is to find become that number.
+    """Return the numbers of results to score, each at most the number of available images.
 
     >>> results_to_score([10, 100, 1000], 59, print)
-    There are only 59 images to find: scores of all 59 take the place of those of 100 and 1,000.
+    There are only 59 images to find: scores of all 59 replace those of 100 and 1,000.
     [10, 59]
     """
     beyond = [f"{cut:,}" for cut in cuts if cut > available]
     if not beyond or available < 1:
         return list(cuts)
     found = "is only 1 image" if available == 1 else f"are only {available:,} images"
-    say(f"There {found} to find: scores of all {available:,} take the place of those of {' and '.join(beyond)}.")
+    say(f"There {found} to find: scores of all {available:,} replace those of {' and '.join(beyond)}.")
     return list(dict.fromkeys(min(cut, available) for cut in cuts))
 
 
@@ -288,7 +288,7 @@ def _comparable_labels(
         if alone:
             say(f"{alone:,} of {len(theirs):,} images are the only one of their class; they score 0.")
     if offered.n_classes == 1:
-        say(f"There is only one class ({offered.names[0]}), so every result is right whatever the codes are.")
+        say(f"There is only one class ({offered.names[0]}), so every result is correct whatever the codes are.")
     return theirs.matrix, offered.matrix
 
 

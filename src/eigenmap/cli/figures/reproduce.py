@@ -1,4 +1,4 @@
-"""`eigenmap reproduce`: its list of items, and the figure of the Gaussian kernel."""
+"""`eigenmap reproduce`: the list of items, and the figure of the Gaussian kernel."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_cost_command(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Time the classification of all nodes and of one: the paper's encoder, and GCN."""
+    """Time the classification of all nodes and of a single node, by the paper's encoder and by GCN."""
     from dataclasses import replace
 
     import torch

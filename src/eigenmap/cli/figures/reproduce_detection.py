@@ -43,13 +43,18 @@ def table_5_command(
         Path | None,
         option(
             "--detection DIR",
-            "COCO 2017 at the paper's scale; elsewhere where the generated set goes [dim](default: a temporary "
+            "COCO 2017 at the paper's scale; at other scales, folder for the generated set [dim](default: a temporary "
             "folder)[/dim].",
             WHAT,
         ),
     ] = None,
     detections: Annotated[
-        Path | None, option("--detections FOLDER", "Also write what each detector finds, as COCO's results.", OUTPUT)
+        Path | None,
+        option(
+            "--detections FOLDER",
+            "Also write the detections of each detector, in the format of COCO's results.",
+            OUTPUT,
+        ),
     ] = None,
     runs_folder: RunsFolderOption = None,
     devices: ProcessesOption = 1,
@@ -68,7 +73,7 @@ def table_5_command(
     if detection is None and (devices * nodes > 1 or scale is ScaleName.paper):
         raise EigenmapError("table-5 on several processes or at the paper's scale needs --detection DIR.")
     if scale is ScaleName.paper and detection is not None:
-        read_instances(detection, "val2017")  # refused before anything is trained
+        read_instances(detection, "val2017")  # fails before anything is trained
     runs = load_runs(
         scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
     )

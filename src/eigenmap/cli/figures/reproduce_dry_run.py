@@ -1,4 +1,4 @@
-"""`--dry-run` of the items that train networks: what they would take."""
+"""`--dry-run` of the items that train networks: their estimated cost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,5 @@ def print_dry_run(
     total = sum(row["hours"] for row in rows)
     print_result(f"Together {total:.3g} hours on {devices} devices like this one, without reading and evaluation.")
     if any(row["measured_images"] < row["images_per_device"] for row in rows):
-        print_result(
-            f"A step of {rows[0]['measured_images']} images was measured, and scaled to the images of a device."
-        )
+        print_result(f"A step of {rows[0]['measured_images']} images was measured and scaled to the images per device.")
     write_item(json, item, scale, {"devices": devices, "data": found.counts, "hours": total, "rows": rows})

@@ -97,10 +97,10 @@ def figure_retrieval_command(
     data: DataOption = None,
     search: SearchOption = None,
     small_k: Annotated[
-        bool, option("--small-k", "The variant with 128 features and 8,192 hidden units.", WHAT, shown=True)
+        bool, option("--small-k", "Use the variant with 128 features and 8,192 hidden units.", WHAT, shown=True)
     ] = False,
     top: Annotated[
-        int, option("--top M", "Number of results that count, in test images.", HOW, shown=True, min=1)
+        int, option("--top M", "Number of results that count when searching for test images.", HOW, shown=True, min=1)
     ] = 1000,
     runs_folder: RunsFolderOption = None,
     devices: ProcessesOption = 1,
@@ -113,7 +113,7 @@ def figure_retrieval_command(
 ) -> None:
     """Draw mAP against code length: the paper's ordered codes, the same without stop-gradient, and SCL.
 
-    Ordered codes are prefixes of the projector's output; the others are random features, ten draws.
+    Ordered codes are prefixes of the projector's output; the others use random features, averaged over ten draws.
     """
     from eigenmap.core.processes import is_first_process
     from eigenmap.figures.curves import Curve, Panel, length_curves

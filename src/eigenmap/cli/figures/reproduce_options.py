@@ -1,4 +1,4 @@
-"""Options and steps that the items of `eigenmap reproduce` share."""
+"""Options and steps shared by the items of `eigenmap reproduce`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RunsFolderOption = Annotated[
     Path | None,
     option(
         "--runs FOLDER",
-        "Keep training runs here: items share equal ones, and an interrupted one continues.",
+        "Folder for training runs: items share runs with equal settings, and an interrupted run continues.",
         OUTPUT,
     ),
 ]
@@ -53,7 +53,7 @@ ProcessesOption = Annotated[
 ]
 MachinesOption = Annotated[
     int,
-    option("--nodes N", "Machines with as many processes each; leave it out under torchrun.", HOW, min=1, shown=True),
+    option("--nodes N", "Machines with that many processes each; leave it out under torchrun.", HOW, min=1, shown=True),
 ]
 SearchOption = Annotated[
     list[str] | None,
@@ -87,7 +87,7 @@ def load_runs(
     nodes: int = 1,
     folder: Path | None = None,
 ) -> Runs:
-    """Read the images of a scale, ready for training runs."""
+    """Read the images of a scale and return the runs on them."""
     from eigenmap.reproduce import load_sets
     from eigenmap.reproduce.runs import Runs
 
@@ -98,7 +98,7 @@ def load_runs(
 
 
 def check_files(*files: Path | None, force: bool) -> None:
-    """Refuse output files that cannot be written; further processes of a run leave this to the first."""
+    """Refuse output files that cannot be written; only the first process of a run checks this."""
     if is_first_process():
         outputs.check_files(force, *files)
 
@@ -110,5 +110,5 @@ def write_item(json: Path | None, item: str, scale: ScaleName, content: dict[str
 
 
 def percent(value: float | None) -> str:
-    """Format an accuracy; a run that has none collapsed."""
+    """Format an accuracy; None means that the run collapsed."""
     return "collapsed" if value is None else f"{100 * value:.1f}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from eigenmap.cli.console import print_result, progress_bar
 from eigenmap.cli.figures.reproduce import figure_files, reproduce
@@ -30,11 +31,51 @@ from eigenmap.cli.options import (
     option,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from eigenmap.reproduce.runs import Runs
+
 OUT = "Output: STEM.svg and STEM.png."
+
+
+class Picture(NamedTuple):
+    """A figure, its content as numbers and names, and lines to print."""
+
+    figure: Figure
+    content: dict[str, object]
+    lines: list[str]
 
 
 def _example(item: str) -> str:
     return f"\nExample:\n\n[cyan]  eigenmap reproduce {item} --scale small --data CIFAR10/[/cyan]\n"
+
+
+def _write_picture(
+    item: str,
+    draw: Callable[[Runs], Picture],
+    *,
+    out: Path,
+    scale: ScaleName,
+    data: Path | None,
+    runs_folder: Path | None,
+    seed: int,
+    device: Device,
+    json: Path | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Read the images, draw, and write the figure and its content."""
+    from eigenmap.figures.style import save
+
+    stem, files = figure_files(out)
+    check_files(*files, json, force=force)
+    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
+    picture = draw(runs)
+    save(picture.figure, stem)
+    write_item(json, item, scale, {"seed": seed, **picture.content})
+    for line in (*picture.lines, f"Figure: {', '.join(map(str, files))}"):
+        print_result(line)
 
 
 @reproduce.command("figure-grid", epilog=_example("figure-grid"))
@@ -52,23 +93,34 @@ def figure_grid_command(
     quiet: QuietOption = False,
 ) -> None:
     """Draw the ten nearest images by the first 4, 8, 16, 32 and 64 features, as in figure 1."""
-    from eigenmap.figures.style import save
     from eigenmap.reproduce.pictures import ordered_model, result_grid
     from eigenmap.reproduce.searches import load_searches, parse_searches
 
-    stem, files = figure_files(out)
-    check_files(*files, json, force=force)
     parse_searches(search or [])
-    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
-    with progress_bar("reading", quiet) as reading:
-        searched = load_searches(scale.value, runs.sets, search or [], 10, reading)[0]
-    figure, found = result_grid(ordered_model(scale.value, runs, model), searched)
-    save(figure, stem)
-    write_item(json, "figure-grid", scale, {"seed": seed, "search": searched.name, "results": found})
-    for rows in found:
-        shares = ", ".join(f"{row['dim']}: {row['right']:.0%}" for row in rows)
-        print_result(f"{rows[0]['query']}: of its class, by features, {shares}")
-    print_result(f"Figure: {', '.join(map(str, files))}")
+
+    def draw(runs: Runs) -> Picture:
+        with progress_bar("reading", quiet) as reading:
+            searched = load_searches(scale.value, runs.sets, search or [], 10, reading)[0]
+        figure, found = result_grid(ordered_model(scale.value, runs, model), searched)
+        lines = []
+        for rows in found:
+            shares = ", ".join(f"{row['dim']}: {row['right']:.0%}" for row in rows)
+            lines.append(f"{rows[0]['query']}: share of results in its class, by number of features: {shares}")
+        return Picture(figure, {"search": searched.name, "results": found}, lines)
+
+    _write_picture(
+        "figure-grid",
+        draw,
+        out=out,
+        scale=scale,
+        data=data,
+        runs_folder=runs_folder,
+        seed=seed,
+        device=device,
+        json=json,
+        force=force,
+        quiet=quiet,
+    )
 
 
 @reproduce.command("figure-excite", epilog=_example("figure-excite"))
@@ -85,16 +137,25 @@ def figure_excite_command(
     quiet: QuietOption = False,
 ) -> None:
     """Draw the ten test images that excite each of the first 8 features most."""
-    from eigenmap.figures.style import save
     from eigenmap.reproduce.pictures import exciting_grid, ordered_model
 
-    stem, files = figure_files(out)
-    check_files(*files, json, force=force)
-    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
-    figure, names = exciting_grid(ordered_model(scale.value, runs, model), runs.sets.test)
-    save(figure, stem)
-    write_item(json, "figure-excite", scale, {"seed": seed, "images": names})
-    print_result(f"Figure: {', '.join(map(str, files))}")
+    def draw(runs: Runs) -> Picture:
+        figure, names = exciting_grid(ordered_model(scale.value, runs, model), runs.sets.test)
+        return Picture(figure, {"images": names}, [])
+
+    _write_picture(
+        "figure-excite",
+        draw,
+        out=out,
+        scale=scale,
+        data=data,
+        runs_folder=runs_folder,
+        seed=seed,
+        device=device,
+        json=json,
+        force=force,
+        quiet=quiet,
+    )
 
 
 @reproduce.command("figure-optimise", epilog=_example("figure-optimise"))
@@ -114,17 +175,26 @@ def figure_optimise_command(
     quiet: QuietOption = False,
 ) -> None:
     """Make images from noise that excite each of the first 8 features, as in the appendix."""
-    from eigenmap.figures.style import save
     from eigenmap.reproduce.pictures import optimised_grid, ordered_model
 
-    stem, files = figure_files(out)
-    check_files(*files, json, force=force)
-    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
-    trained = ordered_model(scale.value, runs, model)
-    count = steps or (100 if scale is ScaleName.tiny else 5000)
-    with progress_bar("making images", quiet) as tick:
-        figure, values = optimised_grid(trained, count, seed, progress=tick)
-    save(figure, stem)
-    write_item(json, "figure-optimise", scale, {"seed": seed, "steps": count, "values": values})
-    print_result("values reached: " + ", ".join(f"{most:+.1f} / {least:+.1f}" for most, least in values))
-    print_result(f"Figure: {', '.join(map(str, files))}")
+    def draw(runs: Runs) -> Picture:
+        trained = ordered_model(scale.value, runs, model)
+        count = steps or (100 if scale is ScaleName.tiny else 5000)
+        with progress_bar("making images", quiet) as tick:
+            figure, values = optimised_grid(trained, count, seed, progress=tick)
+        reached = ", ".join(f"{most:+.1f} / {least:+.1f}" for most, least in values)
+        return Picture(figure, {"steps": count, "values": values}, [f"values reached: {reached}"])
+
+    _write_picture(
+        "figure-optimise",
+        draw,
+        out=out,
+        scale=scale,
+        data=data,
+        runs_folder=runs_folder,
+        seed=seed,
+        device=device,
+        json=json,
+        force=force,
+        quiet=quiet,
+    )

@@ -1,4 +1,4 @@
-"""`eigenmap reproduce table-2`, `table-3`, `table-4` and `tables-7-8`: sweeps of linear probes, and short codes."""
+"""`eigenmap reproduce table-2`, `table-3`, `table-4` and `tables-7-8`: sweeps of linear probes and short codes."""
 
 from __future__ import annotations
 
@@ -83,20 +83,20 @@ def _probe_command(item: str, what: str) -> Callable[..., None]:
 table_2_command = _probe_command(
     "table-2",
     "Probe SCL, Barlow Twins and the paper's form at four batch sizes, as in table 2.\n\n"
-    "Barlow Twins runs with three strengths of its penalty; held-out images choose one per batch size.",
+    "Barlow Twins runs with three strengths of its penalty; one per batch size is chosen on held-out images.",
 )
 table_3_command = _probe_command(
     "table-3",
-    "Probe SCL, Barlow Twins and the paper's form with wider and wider projectors, as in table 3.\n\n"
+    "Probe SCL, Barlow Twins and the paper's form with projectors of three widths, as in table 3.\n\n"
     "Then the paper's form without a projector, with a linear one, and without BatchNorm, as in its appendix.",
 )
 table_4_command = _probe_command(
-    "table-4", "Probe SimSiam and the paper's form after longer and longer training, as in table 4."
+    "table-4", "Probe SimSiam and the paper's form after three lengths of training, as in table 4."
 )
 
 
 def sweep_table(rows: Sequence[SweepRow], runs: Runs) -> Table:
-    """Lay out probes: a line per run, the chosen ones of a search marked."""
+    """Return a table of probes: one line per run, with the chosen run of each search marked."""
     cells = []
     for row in rows:
         probe, strength = row["probe"], "" if row["lambda_"] is None else f"{row['lambda_']:g}"

@@ -46,7 +46,7 @@ MetricOption = Annotated[
     list[str] | None,
     option(
         "--metric NAME",
-        "What to draw of --scores, such as precision@100; repeat it for more "
+        "Metric of --scores to draw, such as precision@100; repeat it for more "
         "[dim](default: mAP and precision, or accuracy)[/dim].",
         WHAT,
     ),
@@ -95,7 +95,7 @@ def read_series(given: Sequence[str]) -> list[Scores]:
 
 
 def check_asked(asked: Asked) -> None:
-    """Refuse options that belong together and were not given together."""
+    """Refuse an option without the one it needs."""
     if asked.data is None:
         options = {"--labels": asked.labels, "--queries": asked.queries, "--query-labels": asked.query_labels}
         for option, value in options.items():
@@ -130,7 +130,7 @@ def examine(run: TrainedRun | None, asked: Asked, device: str, *, strict: bool =
 def _look_at_data(
     model: Eigenmap, asked: Asked, read: Callable[..., ImageSet], found: Study, say: LogFunction
 ) -> Study:
-    """Add what needs images: those that excite features, query results, and retrieval scores."""
+    """Add the parts that need images: exciting images, query results and retrieval scores."""
     from eigenmap.evaluation.baselines import split_queries
     from eigenmap.figures.answers import find_answers, first_of_each_class
     from eigenmap.figures.excitation import excited_by

@@ -22,12 +22,11 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
-    check_restart,
+    check_run,
     leading_eigenvalues,
     recipe_settings,
 )
 from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
-from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
 
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ def graph(
         str | None,
         option(
             "--start NAME",
-            "Measure of nodes: degree; uniform, where hubs count less; or balanced, which is degree with small parts "
-            "of the graph drawn more often.",
+            "Measure of nodes: degree; uniform, in which hubs count less; or balanced, which is degree with small "
+            "parts of the graph drawn more often.",
             RELATION,
         ),
     ] = None,
@@ -122,14 +121,12 @@ def graph(
     """Learn ordered codes of the nodes of a graph, from their features and edges.
 
     The two ends of an edge should get the same code.
-    Afterwards features are enough to embed a node, even a new one; no graph is needed.
+    Afterwards, features are enough to embed a node, even a new one; no graph is needed.
     """
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.recipes.graph import GraphRecipe
 
-    if steps is not None and minutes is not None:
-        raise EigenmapError("Give only one of --steps and --minutes.")
-    check_restart(resume, force)
+    check_run(resume, force, steps=steps, minutes=minutes)
     options = {
         "n_components": n_components,
         "steps": steps,

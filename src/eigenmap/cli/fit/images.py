@@ -27,7 +27,7 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
-    check_restart,
+    check_run,
     leading_eigenvalues,
     recipe_settings,
 )
@@ -42,7 +42,6 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def images(
         float | None,
         option(
             "--epochs X",
-            "Passes over the images [dim](default: the recipe's)[/dim]; 0 orders a trained encoder as it is.",
+            "Passes over the images [dim](default: the recipe's)[/dim]; 0 orders a trained encoder without training.",
             LENGTH,
         ),
     ] = None,
@@ -85,13 +84,14 @@ def images(
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     encoder: Annotated[
-        str | None, option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, or a name timm knows.", NETWORK)
+        str | None,
+        option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, or the name of a timm model.", NETWORK),
     ] = None,
     encoder_weights: Annotated[
         Path | None,
         option(
             "--encoder-weights FILE",
-            "Start the encoder from these weights (.pth as torchvision has them, or .safetensors).",
+            "Start the encoder from these weights (.pth as saved by torchvision, or .safetensors).",
             NETWORK,
         ),
     ] = None,
@@ -155,9 +155,7 @@ def images(
     from eigenmap.fitting.images import fit_images
     from eigenmap.recipes.recipe import Recipe
 
-    if sum(given is not None for given in (epochs, steps, minutes)) > 1:
-        raise EigenmapError("Give only one of --epochs, --steps and --minutes.")
-    check_restart(resume, force)
+    check_run(resume, force, epochs=epochs, steps=steps, minutes=minutes)
     options = {
         "n_components": n_components,
         "encoder": encoder,

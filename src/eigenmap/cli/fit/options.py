@@ -19,7 +19,7 @@ NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of t
 RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
 StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
 MinutesOption = Annotated[
-    float | None, option("--minutes X", "Train for this time, as many steps as fit; it ends on time.", LENGTH)
+    float | None, option("--minutes X", "Train for this time, with as many steps as fit.", LENGTH)
 ]
 ComponentsOption = Annotated[
     int | None,
@@ -31,20 +31,27 @@ ObjectiveOption = Annotated[
 RateOption = Annotated[float | None, option("--lr X", "Peak learning rate.", TRAINING)]
 TrainingSeedOption = Annotated[
     int,
-    option("--seed N", "Random seed; runs on a CPU repeat exactly with as many threads.", TRAINING, shown=True),
+    option(
+        "--seed N", "Random seed; on a CPU, runs with the same number of threads are identical.", TRAINING, shown=True
+    ),
 ]
 ThreadsOption = Annotated[
     int | None,
     option(
         "--threads N",
-        "CPU threads [dim](default: OMP_NUM_THREADS, or what is fastest at the start)[/dim].",
+        "CPU threads [dim](default: OMP_NUM_THREADS, or the fastest number at the start)[/dim].",
         TRAINING,
         min=1,
     ),
 ]
 ResumeOption = Annotated[
     bool,
-    option("--resume", "Continue from the last checkpoint in RUN, also for longer than planned.", OUTPUT, shown=True),
+    option(
+        "--resume",
+        "Continue from the last checkpoint in RUN, also with a longer training than before.",
+        OUTPUT,
+        shown=True,
+    ),
 ]
 OverwriteOption = Annotated[bool, option("--force -f", "Replace an existing run.", OUTPUT, shown=True)]
 DevicesOption = Annotated[
@@ -61,7 +68,7 @@ NodesOption = Annotated[
     int,
     option(
         "--nodes N",
-        "Machines with as many processes each; MASTER_ADDR and NODE_RANK say which one this is. Leave it out under "
+        "Machines with that many processes each; MASTER_ADDR and NODE_RANK identify this one. Leave it out under "
         "torchrun.",
         TRAINING,
         shown=True,
@@ -71,14 +78,17 @@ NodesOption = Annotated[
 TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard files.", OUTPUT, shown=True)]
 
 
-def check_restart(resume: bool, force: bool) -> None:
-    """Raise if a run is to be both continued and replaced."""
+def check_run(resume: bool, force: bool, **lengths: float | None) -> None:
+    """Refuse to both continue and replace a run, and a length of training that is given twice."""
+    if sum(length is not None for length in lengths.values()) > 1:
+        *names, last = (f"--{name}" for name in lengths)
+        raise EigenmapError(f"Give only one of {', '.join(names)} and {last}.")
     if resume and force:
         raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")
 
 
 def recipe_settings(recipe: type[BaseRecipe], pairs: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Merge the settings of `--set` with those of their own options; all must be fields of the recipe, given once."""
+    """Merge the settings given by `--set` and by their own options; each must be a field of the recipe, given once."""
     from eigenmap.recipes.recipe import require_settings
 
     settings, given = parse_settings(pairs or []), {name: value for name, value in options.items() if value is not None}
@@ -104,7 +114,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
             read = parse_json(value)
         except ValueError:
             read = value
-        if read is None:  # for a recipe it would mean "as it is", which nobody who types it expects
+        if read is None:  # for a recipe it would mean "unchanged", which nobody who types it expects
             raise EigenmapError(
                 f"--set {pair} gives no value; leave it out to keep the recipe's (clip_norm=0: no clip)."
             )

@@ -22,12 +22,11 @@ from eigenmap.cli.fit.options import (
     StepsOption,
     TensorboardOption,
     TrainingSeedOption,
-    check_restart,
+    check_run,
     recipe_settings,
 )
 from eigenmap.cli.fit.vectors import score_table
 from eigenmap.cli.options import SOURCES_HELP, Device, DeviceOption, QuietOption, argument, check_device, option
-from eigenmap.core.errors import EigenmapError
 
 
 @fit.command(
@@ -52,7 +51,7 @@ def towers(
     steps: StepsOption = None,
     minutes: MinutesOption = None,
     recipe: Annotated[
-        str, option("--recipe NAME", "Settings of the image tower; see eigenmap recipes.", TRAINING, shown=True)
+        str, option("--recipe NAME", "Settings of the image tower; see `eigenmap recipes`.", TRAINING, shown=True)
     ] = "auto",
     n_components: ComponentsOption = None,
     encoder: Annotated[str | None, option("--encoder NAME", "Encoder of the images.", NETWORK)] = None,
@@ -70,18 +69,16 @@ def towers(
     tensorboard: TensorboardOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Learn codes that images share with vectors, such as those of their captions; both towers are trained.
+    """Learn codes shared by images and vectors, such as those of their captions; both towers are trained.
 
-    An image and its vector should get the same code. If image features exist already, `eigenmap fit vectors FEATURES
-    --pairs VECTORS` does without training an encoder.
+    An image and its vector should get the same code. For existing image features, use `eigenmap fit vectors FEATURES
+    --pairs VECTORS`, which trains no encoder.
     """
     from eigenmap.fitting.towers import fit_towers
     from eigenmap.fitting.vectors import scores_of
     from eigenmap.recipes.recipe import Recipe
 
-    if sum(given is not None for given in (epochs, steps, minutes)) > 1:
-        raise EigenmapError("Give only one of --epochs, --steps and --minutes.")
-    check_restart(resume, force)
+    check_run(resume, force, epochs=epochs, steps=steps, minutes=minutes)
     options = {
         "encoder": encoder,
         "epochs": epochs,

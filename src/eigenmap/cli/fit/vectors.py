@@ -23,7 +23,7 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
-    check_restart,
+    check_run,
     recipe_settings,
 )
 from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
@@ -101,7 +101,9 @@ def vectors(
     second: Annotated[
         Path | None,
         option(
-            "--second FILE", "Vectors of the same items by another model: what the two agree on comes first.", RELATION
+            "--second FILE",
+            "Vectors of the same items by another model: features that both agree on come first.",
+            RELATION,
         ),
     ] = None,
     lag: Annotated[
@@ -144,8 +146,7 @@ def vectors(
         bool,
         option(
             "--reversible/--forward",
-            "Whether a time series counts in both directions (TICA), or forward only, with a map for each end of a "
-            "pair (VAMP).",
+            "Use both directions of time (TICA), or only the forward one, with a map for each end of a pair (VAMP).",
             MORE,
             shown=True,
         ),
@@ -181,7 +182,7 @@ def vectors(
         bool | None,
         option(
             "--unit-rows/--no-unit-rows",
-            "Scale rows to norm 1 first [dim](default: if that finds more)[/dim].",
+            "Scale rows to norm 1 first [dim](default: if that finds more partners)[/dim].",
             NETWORK,
         ),
     ] = None,
@@ -214,14 +215,14 @@ def vectors(
     """Learn short, ordered codes of existing vectors from pairs that belong together.
 
     Vectors that belong together should get the same code. Features are sorted by how much partners share of each, so
-    that codes can be cut anywhere. A tenth of the pairs is held out to choose the map, its ridge and its weights; PCA
-    and the plain prefix of the vector are among the candidates.
+    codes can be cut anywhere. A tenth of the pairs is held out to choose the map, its ridge and its weights; PCA and
+    the plain prefix of the vector are among the candidates.
     """
     from eigenmap.fitting.time import timescales_of
     from eigenmap.fitting.vectors import fit_vectors, metric_of, scores_of
     from eigenmap.recipes.vectors import VectorRecipe
 
-    check_restart(resume, force)
+    check_run(resume, force)
     check_files(force, json)
     options = {"steps": steps, "width": width, "objective": objective, "batch_size": batch_size, "lr": lr}
     settings = recipe_settings(VectorRecipe, setting, options)
@@ -276,7 +277,7 @@ def _numbers(text: str) -> list[int]:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise EigenmapError(
-            f"--lags must be whole numbers with commas between, such as 5,10,20, not {text!r}."
+            f"--lags must be whole numbers separated by commas, such as 5,10,20, not {text!r}."
         ) from None
 
 
@@ -320,7 +321,7 @@ def _summarise(model: Eigenmap, out: Path) -> None:
         f"{out}: {model.n_components} ordered features{spaces} from {count(about['pairs'], 'pair')}; the best on "
         f"{about['held_out']:,} held-out queries is {what}."
     )
-    note(f"{about['keeps']['dim']} features keep {about['keeps']['share']:.0%} of what all find.")
+    note(f"{about['keeps']['dim']} features keep {about['keeps']['share']:.0%} of the score of all of them.")
     side = " --side left" if about["two_spaces"] else ""
     note(
         f"Next: eigenmap embed {shlex.quote(str(out))} VECTORS.npy --out codes.npy --dim {about['keeps']['dim']}{side}"

@@ -56,7 +56,7 @@ def advise(
         float | None,
         option(
             "--keep SHARE",
-            "For a model of vectors: share of the relevance of the longest code, on held-out pairs, that must be kept "
+            "For a model of vectors: share of the longest code's relevance, on held-out pairs, that must be kept "
             "[dim](default: 0.95)[/dim].",
             WHAT,
         ),
@@ -94,7 +94,7 @@ def advise(
         _advise_length(Path(index), 0.95 if keep is None else keep, scale, json)
         return
     if keep is not None:
-        raise EigenmapError(f"--keep needs a model of vectors, and {index} is none; use --recall for an index.")
+        raise EigenmapError(f"--keep needs a model of vectors, but {index} is not one; use --recall for an index.")
     with database.codes_at(index, table) as opened:
         advice = opened.advise(recall, bytes_per_item=bytes_per_item, top=top, queries=queries, say=log_function(quiet))
     at = advice.at(scale if scale is not None else advice.items)
@@ -120,7 +120,7 @@ def _is_run(index: str) -> bool:
 
 
 def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:
-    """Recommend the shortest code of a model that keeps a share of the relevance of its longest one."""
+    """Recommend the shortest code of a model that keeps a share of the longest code's relevance."""
     from eigenmap.cli.fit.vectors import score_table
     from eigenmap.fitting.vectors import metric_of, scores_of
     from eigenmap.linear.choice import shortest

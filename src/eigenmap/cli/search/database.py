@@ -63,7 +63,7 @@ def is_plain(source: Path) -> bool:
 
 
 def plain_index(source: Path) -> CodeIndex:
-    """Index the vectors of a file in memory, with the fields that are known of them."""
+    """Index the vectors of a file in memory, with their known fields."""
     from eigenmap.embedding.blocks import Encoding
     from eigenmap.search import CodeIndex
 
@@ -102,7 +102,7 @@ def fill(
     quiet: bool,
     rows: RowOptions = RowOptions(),  # noqa: B008 - it cannot change
 ) -> None:
-    """Load the codes of images or vectors, or codes that `eigenmap embed` wrote, into a table."""
+    """Load the codes of images or vectors, or codes written by `eigenmap embed`, into a table."""
     from eigenmap.embedding.shards import utf8_name
     from eigenmap.model import Eigenmap, copy_model
     from eigenmap.search.backend import ItemBatch
@@ -118,7 +118,7 @@ def fill(
         model = None if run is None else side_of(Eigenmap.load(kept), side)
         items = open_items(model, source, how, pictures=False, quiet=quiet, rows=rows)
         batches = (ItemBatch([utf8_name(name) for name in part.ids], part.codes, part.metadata) for part in items)
-        # Together, since codes without their model could not be searched by picture.
+        # In one transaction, since codes without their model could not be searched by picture.
         also = None if run is None else model_writer(kept)
         made = load_table(url, table, about, batches, replace=wanted.force, also=also)
     if quiet:
@@ -132,7 +132,7 @@ def fill(
 
 
 def _require_prefix(url: str, table: str, about: IndexSpec) -> None:
-    """Refuse another approximate index than the table has: loading keeps the existing one."""
+    """Refuse a different approximate index: loading keeps the existing one."""
     from eigenmap.search.postgres.connection import connect, speaking
     from eigenmap.search.postgres.tables import find_table
 

@@ -18,7 +18,7 @@ DeleteOption = Annotated[
 
 
 def delete_items(place: Path, ids: Sequence[str], others: Sequence[object]) -> str:
-    """Delete items and their thumbnails; return a sentence that says how many. `others` are arguments to leave out."""
+    """Delete items and their thumbnails; return a sentence with their number. `others` are arguments to refuse."""
     from eigenmap.search import CodeIndex
     from eigenmap.service.thumbnails import forget
 

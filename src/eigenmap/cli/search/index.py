@@ -96,7 +96,7 @@ def index(
         Path,
         argument(
             "RUN",
-            "The model written by `eigenmap fit`. Or a file of vectors to index as they are; with --delete the index.",
+            "The model written by `eigenmap fit`. Or a file of vectors to index unchanged; with --delete, the index.",
         ),
     ],
     source: Annotated[Path | None, argument("SOURCE", SOURCE_HELP)] = None,
@@ -114,7 +114,7 @@ def index(
         int | None,
         option(
             "--prefix N",
-            "Features that the approximate index of the table compares; 0 for no such index [dim](default: 32)[/dim].",
+            "Features compared by the approximate index of the table; 0 for no such index [dim](default: 32)[/dim].",
             DATABASE,
             min=0,
         ),
@@ -166,7 +166,7 @@ def index(
         ),
     ] = None,
     codes: Annotated[
-        bool, option("--codes", "SOURCE contains codes that a model of vectors made, not vectors.", WHAT, shown=True)
+        bool, option("--codes", "SOURCE contains codes made by a model of vectors, not vectors.", WHAT, shown=True)
     ] = False,
     thumbnails: Annotated[
         bool,
@@ -195,7 +195,7 @@ def index(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make images or vectors searchable: `eigenmap search` needs nothing but the index.
+    """Make images or vectors searchable; `eigenmap search` needs only the index.
 
     All features are stored unless --dim is given, since a search can cut them at any length. Known labels can be used
     as conditions: `eigenmap search ... --where label=cat`. SOURCE may also contain codes: a folder or file written by
@@ -275,18 +275,18 @@ def index(
 
 
 def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
-    """Return the model, if there is one, and what to index."""
+    """Return the model, if there is one, and the source to index."""
     if source is not None:
         if database.is_plain(run):
             raise EigenmapError(f"{run} is a file of vectors, not a model; give RUN and SOURCE, or that file alone.")
         return run, source
     if not database.is_plain(run):
         raise EigenmapError(
-            f"SOURCE is missing: what should be indexed with the model {run}? Only a file of vectors (.npy, .npz, "
+            f"SOURCE is missing: give what to index with the model {run}. Only a file of vectors (.npy, .npz, "
             "Parquet, Arrow) is indexed without a model."
         )
     if side is not None or codes:
-        raise EigenmapError(f"--side and --codes go with a model; leave them out for {run}.")
+        raise EigenmapError(f"--side and --codes need a model; leave them out for {run}.")
     return None, run
 
 
@@ -366,7 +366,7 @@ def search(
         if encoder is not None:
             found_in.require_model(str(codes_of(encoder)))
         elif side is not None:
-            raise EigenmapError(f"--side goes with a model, and {index} has none; leave it out.")
+            raise EigenmapError(f"--side needs a model, but {index} has none; leave it out.")
         if encoder is None or encoder.kind == "vectors":
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
         else:

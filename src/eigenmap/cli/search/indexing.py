@@ -35,7 +35,7 @@ def make_index(about: IndexSpec, source: Path, items: AnyItems, out: Path, run: 
 
 
 def add_items(index: CodeIndex, source: Path, items: AnyItems, replace: bool) -> str:
-    """Add items to an index; return a sentence that says how many were added, replaced or kept.
+    """Add items to an index; return a sentence with the numbers of added, replaced and kept items.
 
     All images are added in one change, which a kill cannot split. Thumbnails of replaced images are written last; after
     a kill they may be outdated until the images are added again. Stored codes, of any number, are added in blocks.
@@ -94,7 +94,7 @@ def _note_source(directory: Directory, source: Path) -> None:
 
 
 def _note_several_labels(directory: Directory, items: AnyItems) -> None:
-    """Note that a label may be several; a class folder may have spaces in its name too."""
+    """Note that an item may have several labels; a space proves nothing, since names of class folders may have one."""
     from eigenmap.service.quality import SEVERAL
 
     if items.several_labels:

@@ -59,7 +59,7 @@ class ImageItems:
         from eigenmap.embedding.job import SHARD_SIZE
 
         with TemporaryDirectory() as folder, progress_bar("encoding", self.quiet) as tick:
-            # With a listing, images that come or go meanwhile do not matter.
+            # With a listing, images added or removed meanwhile do not matter.
             stream = open_stream(given_images(self.source), Path(folder) / "names")
             survey = stream.survey()
             if self.how.strict and survey.skipped:
@@ -146,7 +146,7 @@ AnyItems: TypeAlias = ImageItems | CodeItems | VectorItems
 
 
 class RowOptions(NamedTuple):
-    """What is known of the rows of a file of vectors, and whether they are codes already."""
+    """Known fields of the rows of a file of vectors, and whether the rows are already codes."""
 
     ids: str | None = None
     texts: Path | None = None
@@ -169,17 +169,19 @@ def open_items(
     quiet: bool,
     rows: RowOptions = RowOptions(),  # noqa: B008 - it cannot change
 ) -> AnyItems:
-    """Open vectors if there is no model or one of vectors; else stored codes if there are, otherwise images."""
+    """Open vectors if there is no model or a model of vectors, else stored codes if there are any, else images."""
     from eigenmap.embedding.stored import open_codes
 
     if model is None or (model.kind == "vectors" and not rows.codes and not _made_by(model, source)):
         return VectorItems(model, open_rows(model, source, rows), how, quiet)
     if rows.given not in (None, "--codes"):
         what = "codes" if model.kind == "vectors" else model.kind
-        raise EigenmapError(f"{rows.given} goes with a file of vectors, and {source} is one of {what}; leave it out.")
+        raise EigenmapError(f"{rows.given} is for files of vectors, but {source} contains {what}; leave it out.")
     stored = open_codes(source)
     if rows.codes and stored is None:
-        raise EigenmapError(f"{source} contains no codes, as --codes says: give what `eigenmap embed` wrote.")
+        raise EigenmapError(
+            f"{source} contains no codes: leave --codes out, or give a file written by `eigenmap embed`."
+        )
     if (stored is None or stored.fingerprint is None) and model.kind != "vectors":
         _ = model.image  # raises if the model takes nodes: the file might contain their features
     if stored is None:
@@ -191,7 +193,7 @@ def open_items(
     if stored.dim > model.n_components:
         raise EigenmapError(
             f"{source} contains vectors of {stored.dim} features, but RUN makes codes of {model.n_components}; "
-            "give codes that RUN made."
+            "give codes made by RUN."
         )
     return CodeItems(stored, how.dim)
 
@@ -204,15 +206,15 @@ def open_rows(model: Eigenmap | None, source: Path, rows: RowOptions) -> Describ
     described = describe(source, rows.ids, rows.texts, rows.fields)
     length = described.vectors.n_features
     if model is not None and isinstance(model.input, VectorInput) and model.input.length != length:
-        codes = "; if they are codes that it made, add --codes" if length <= model.n_components else ""
+        codes = "; if they are codes made by this model, add --codes" if length <= model.n_components else ""
         raise EigenmapError(
-            f"This model takes vectors of {model.input.length:,} numbers, and those of {source} have {length:,}{codes}."
+            f"This model takes vectors of {model.input.length:,} numbers, but those in {source} have {length:,}{codes}."
         )
     return described
 
 
 def _made_by(model: Eigenmap, source: Path) -> bool:
-    """Tell whether a file says that it contains codes: of this model, or an .npz array of that name."""
+    """Tell whether a file is marked as codes: by this model's fingerprint, or by an .npz array named codes."""
     from eigenmap.embedding.stored import open_codes
 
     suffix = source.suffix.lower()

@@ -31,7 +31,7 @@ def results_as_json(index: str, similarity: str, queries: list[str], results: Re
 
 
 TITLES = ("title", "text")
-"""Fields that say what an item is, the best one first."""
+"""Fields that describe an item, the best one first."""
 _LONGEST = 120
 
 
@@ -54,7 +54,7 @@ def show_results(queries: list[str], results: Results, titles: Mapping[Id, str] 
 
 
 def titles_of(index: CodeIndex, results: Results) -> dict[Id, str]:
-    """Return the titles or texts of the items that were found, in one line each."""
+    """Return the titles or texts of the items found, one line each."""
     found = list(dict.fromkeys(name for ids in results.ids for name in ids))
     titles = {}
     for name, known in zip(found, index.metadata(found), strict=True):

@@ -54,7 +54,7 @@ SPLITS = {"train": "train_idx", "validation": "val_idx", "test": "test_idx"}
 EDGE_ARRAYS = ("edge_index", "edge_weight", "indptr", "indices", "weights")
 FEATURE_ARRAYS = ("x", "x_indptr", "x_indices", "x_data", "x_shape")
 MISSING = "missing_idx"
-"""Nodes whose features are unknown, as numbers or as a mask; what `x` has for them is ignored."""
+"""Nodes whose features are unknown, as numbers or as a mask; their rows of `x` are ignored."""
 ARRAYS = (*EDGE_ARRAYS, *FEATURE_ARRAYS, "y", MISSING, *SPLITS.values())
 """All array names of a graph file."""
 
@@ -159,7 +159,7 @@ def save_graph(graph: Graph, path: str | Path) -> Path:
 
 
 def edges_of(graph: Graph) -> tuple[Tensor, Tensor | None]:
-    """Return the list of edges and their weights, converting the walk's own form if necessary."""
+    """Return the list of edges and their weights, converting the adjacency if necessary."""
     if graph.edge_index is not None:
         return graph.edge_index, graph.edge_weight
     walk = graph.walk()
@@ -193,7 +193,7 @@ def read_graph(path: Path, progress: Tick | None = None) -> Graph:
             numbers = _list(path, "indptr", array), _list(path, "indices", array)
             adjacency = _stored_adjacency(path, *numbers, weights, progress)
         elif "edge_index" not in names:
-            raise EigenmapError(f"{path} has no edge_index: the format of graph files is in docs/graphs.md.")
+            raise EigenmapError(f"{path} has no edge_index; docs/graphs.md describes the format of graph files.")
         else:
             edge_index = as_tensor(array("edge_index"), "edge_index")
             edge_weight = as_tensor(array("edge_weight"), "edge_weight") if "edge_weight" in names else None
@@ -211,7 +211,7 @@ def _arrays(path: Path) -> Iterator[tuple[set[str], Callable[[str], Any]]]:
     if not path.exists():
         raise EigenmapError(f"{path} does not exist.")
     if not _is_zip(path):
-        raise EigenmapError(f"{path} is not a graph, which is an .npz file with edge_index and x.")
+        raise EigenmapError(f"{path} is not a graph file: give an .npz file with edge_index and x.")
     with open_npz(path) as arrays:
         yield set(arrays.names), arrays.__getitem__
 

@@ -28,7 +28,7 @@ class Graph:
         edge_weight: (E,) positive weights, or None if all are 1.
         y: (n,) int64 class numbers, -1 for none; None without labels.
         splits: "train", "validation" and "test" node numbers, if there are any.
-        adjacency: the walk's own form of the edges, if it was made before.
+        adjacency: the edges as an adjacency, if already built.
 
     """
 
@@ -133,13 +133,13 @@ def check_features(x: Tensor | SparseRows) -> int:
 
 
 def load_graph(source: object, x: object = None, progress: Tick | None = None) -> Graph:
-    """A graph from a file, a folder, or an object of another library.
+    """Load a graph from a file, a folder, or an object of another library.
 
     Args:
-        source: a path to an .npz file or folder; "ogb:NAME" or "pyg:NAME" for a public data set; a `Graph`; a tuple
-            (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`; a scipy sparse adjacency matrix; a
-            networkx graph.
-        x: the features, where the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
+        source: a path to an .npz file or folder, or to an OGB data set as downloaded; "ogb:NAME" or "pyg:NAME" for a
+            public data set; a `Graph`; a tuple (x, edge_index) or (x, edge_index, edge_weight) of arrays; a PyG `Data`;
+            a scipy sparse adjacency matrix; a networkx graph.
+        x: the features, if the source has none (networkx, scipy): an array, a tensor or a scipy sparse matrix.
         progress: called as progress(done, total) while a file or folder is read.
 
     Example:
@@ -149,6 +149,7 @@ def load_graph(source: object, x: object = None, progress: Tick | None = None) -
 
     """
     from eigenmap.data.graphs import files as graph_files
+    from eigenmap.data.graphs import ogb_folder
     from eigenmap.data.graphs import sources as graph_sources
 
     if isinstance(source, (Graph, str, Path)) and x is not None:
@@ -159,6 +160,8 @@ def load_graph(source: object, x: object = None, progress: Tick | None = None) -
         library, _, name = str(source).partition(":")
         if name and library in ("ogb", "pyg"):
             return graph_sources.load_ogb(name) if library == "ogb" else graph_sources.load_pyg(name)
+        if ogb_folder.is_ogb_folder(str(source)):
+            return ogb_folder.read_ogb_folder(Path(source))
         return graph_files.read_graph(Path(source), progress)
     return graph_sources.from_object(source, x)
 

@@ -1,4 +1,4 @@
-"""A node set of the Open Graph Benchmark as it is downloaded, read without the package `ogb`."""
+"""Node data sets of the Open Graph Benchmark as downloaded, read without the package `ogb`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPECTED = (
 
 
 def is_ogb_folder(source: str) -> bool:
-    """Tell whether a folder looks like one that OGB has downloaded, such as dataset/ogbn_products."""
+    """Tell whether a folder looks like an OGB download, such as dataset/ogbn_products."""
     return (Path(source) / "raw" / "edge.csv.gz").exists() or (Path(source) / "raw" / "node-feat.csv.gz").exists()
 
 
@@ -34,7 +34,7 @@ def read_ogb_folder(folder: Path) -> Graph:
     y = _table(folder, "raw/node-label.csv.gz", np.float64)[:, 0]
     split = next((each for each in sorted((folder / "split").glob("*")) if each.is_dir()), None)
     if split is None:
-        raise EigenmapError(f"There is no split in {folder}: it has to hold {EXPECTED}.")
+        raise EigenmapError(f"{folder} has no split: it must contain {EXPECTED}.")
     parts = {
         name: _table(folder, f"split/{split.name}/{file}.csv.gz", np.int64)[:, 0]
         for name, file in (("train", "train"), ("validation", "valid"), ("test", "test"))
@@ -54,7 +54,7 @@ def _check(
     parts: dict[str, npt.NDArray[np.int64]],
 ) -> None:
     if edges.shape[1] != 2 or len(y) != len(x):
-        raise EigenmapError(f"The files in {folder / 'raw'} do not fit together: extract the set again.")
+        raise EigenmapError(f"The files in {folder / 'raw'} do not match each other: extract the set again.")
     for rows in (edges, *parts.values()):
         if rows.size == 0 or rows.min() < 0 or rows.max() >= len(x):
             raise EigenmapError(f"A file in {folder} names nodes outside 0 to {len(x) - 1:,}: extract the set again.")
@@ -63,10 +63,10 @@ def _check(
 def _table(folder: Path, inside: str, kind: type[Number]) -> npt.NDArray[Number]:
     file = folder / inside
     if not file.is_file():
-        raise EigenmapError(f"There is no {file}: {folder} has to hold {EXPECTED}.")
+        raise EigenmapError(f"{file} does not exist: {folder} must contain {EXPECTED}.")
     try:
         with gzip.open(file, "rt", encoding="ascii") as lines, warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # an empty table is only warned about
+            warnings.simplefilter("error", UserWarning)  # NumPy only warns about an empty table
             return np.loadtxt(lines, delimiter=",", dtype=kind, ndmin=2)
     except (OSError, ValueError, EOFError, zlib.error, UserWarning) as error:
         raise EigenmapError(f"{file} is damaged ({error}): extract the set again.") from error

@@ -64,7 +64,7 @@ class HeldRows(PictureRows):
     pictures: Array
 
     def blocks(self, size: int, channels: int) -> Iterator[tuple[list[str], Pixels]]:
-        """Yield the names and the pixels of some images at a time."""
+        """Yield names and pixels, some images at a time."""
         with naming(self.file):
             for start, stop, pixels in _converted(self.pictures, size, channels):
                 yield self.ids[start:stop], pixels
@@ -119,7 +119,7 @@ def array_stream(path: Path) -> HeldStream | NpyStream:
     with naming(path):
         array = _not_empty(as_nhwc(as_array(images)))
         if labels is not None and len(labels) != len(array):
-            raise EigenmapError(f"{len(labels)} labels for {len(array)} images: there must be one each")
+            raise EigenmapError(f"{len(labels)} labels for {len(array)} images: give one per image")
     return HeldStream(images, HeldRows(array, _numbers(len(array)), labels, path, opened))
 
 
@@ -140,7 +140,7 @@ class NpyRows:
             yield from zip(map(str, range(self.start, self.stop)), images, strict=True)
 
     def blocks(self, size: int, channels: int) -> Iterator[tuple[list[str], Pixels]]:
-        """Yield the names and the pixels of some images at a time."""
+        """Yield names and pixels, some images at a time."""
         with self._images() as images, naming(self.path):
             for start, stop, pixels in _converted(images, size, channels):
                 yield [str(self.start + row) for row in range(start, stop)], pixels
@@ -189,7 +189,7 @@ def _images_in(path: Path) -> Array:
     """Map the images of an .npy file (N, H, W, C) into memory."""
     array, _ = read_array_file(path)
     with naming(path):
-        return _not_empty(as_nhwc(np.asarray(array)))  # rows of a plain array are made much faster
+        return _not_empty(as_nhwc(np.asarray(array)))  # slicing a plain array is much faster than a memmap
 
 
 @contextmanager

@@ -28,7 +28,7 @@ IMAGE_KEYS = frozenset(
 LABEL_KEYS = ("labels", "label", "y", "targets")
 
 _COLOURS = (1, 3, 4)
-_BLOCK = 1024  # Images converted at a time, so that a large or memory-mapped array is never copied whole.
+_BLOCK = 1024  # Images converted at a time, so that a large or memory-mapped array is never copied entirely.
 
 
 def to_pixels(images: Images, size: int, channels: int) -> Tensor:
@@ -155,7 +155,7 @@ def _label_key(image_key: str, keys: Sequence[str]) -> str | None:
 
 
 def _is_ready(images: Tensor, size: int, channels: int) -> bool:
-    """Tell whether these are NCHW pixels of the right kind without doubt (a last axis of 1, 3 or 4 is NHWC)."""
+    """Tell whether these are clearly NCHW pixels of the right size (a last axis of 1, 3 or 4 means NHWC)."""
     return images.dtype == torch.uint8 and images.shape[1:] == (channels, size, size) and size not in _COLOURS
 
 

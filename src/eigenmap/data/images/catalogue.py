@@ -8,8 +8,8 @@ Each split is one PNG sheet of 28-pixel tiles in reading order, and tile i shows
 consecutive images contain each class once. ``benchmarks/catalogue/make.py`` made the sheets.
 
 Garments are centred and aligned, which favours raw pixels. ``posed=True`` undoes that: every image gets its own zoom
-(0.75 to 1.25), rotation (up to 15 degrees), shift (up to 4 pixels each way) and, every second time, is mirrored. The
-pose of an image depends only on its split and position.
+(0.75 to 1.25), rotation (up to 15 degrees) and shift (up to 4 pixels each way), and half of them are mirrored. The pose
+of an image depends only on its split and position.
 
 [1] H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a novel image dataset for benchmarking machine learning
     algorithms. 2017.
@@ -73,7 +73,7 @@ def load(split: SplitName = "train", posed: bool = False) -> ImageSet:
 
 
 def pose(images: Pixels, seed: tuple[int, ...]) -> Pixels:
-    """Give each grey image (N, S, S) a random pose on black; image i does not depend on how many follow it.
+    """Give each grey image (N, S, S) a random pose on black; the pose of image i does not depend on N.
 
     An output pixel at p (from the centre) shows the input at M R(-angle) (p - shift) / zoom, where M mirrors,
     sampled bilinearly in float64 and rounded.
@@ -115,10 +115,10 @@ def _uniform(n: int, k: int, seed: tuple[int, ...]) -> npt.NDArray[np.float64]:
 
 
 def _sample(images: Pixels, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Pixels:
-    """Bilinear samples of images (N, S, S) at positions (N, P); black outside."""
+    """Sample images (N, S, S) bilinearly at positions (N, P); black outside."""
     side = images.shape[1]
     stride = side + 3
-    # One black pixel before and two behind: coordinates clipped to the rim then need no special case.
+    # One black pixel before and two after: clipped coordinates then need no special case.
     padded = np.pad(images, ((0, 0), (1, 2), (1, 2))).reshape(-1)
     x, y = x.clip(-1, side) + 1, y.clip(-1, side) + 1
     left, top = np.floor(x), np.floor(y)

@@ -4,8 +4,8 @@ The result is the picture as a viewer would show it: rotated upright (EXIF), com
 frame of an animation, scaled by its full range if it has 16 bits.
 
 The square is the picture with its shortest side scaled to ``size`` and the centre cropped, computed in one antialiased
-resampling step from the central square, so that 20,000 x 1 pixels cost no more than the one in the middle. JPEG files
-are decoded at the smallest scale (1, 1/2, 1/4, 1/8) that still leaves twice the pixels needed.
+resampling step from the central square, so that an image of 20,000 x 1 pixels costs no more than its central pixel.
+JPEG files are decoded at the smallest scale (1, 1/2, 1/4, 1/8) that still leaves twice the pixels needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ be counted and listed, and it is read if the user has registered an opener."""
 FORMATS = frozenset(
     {"JPEG", "MPO", "PNG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM", "TGA", "JPEG2000", "AVIF", "HEIF"}
 )
-"""Accepted formats. Pillow also opens PostScript, which starts an interpreter: never that."""
+"""Accepted formats. PostScript, which Pillow also opens, is excluded because it starts an interpreter."""
 
 DEEP_MODES = frozenset({"F", "I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY_MODES = DEEP_MODES | {"1", "L", "LA"}
@@ -79,9 +79,9 @@ def decode_image(encoded: Encoded, size: int, channels: int) -> Pixels:
 
 
 def decode_whole(encoded: Encoded, size: int, channels: int) -> tuple[Pixels, float]:
-    """Decode one file into an array (channels, size, size) with nothing cut off, and the picture's width / height.
+    """Decode one file without cropping: an array (channels, size, size), and the picture's width / height.
 
-    The picture is squeezed into the square; crops whose shape is measured in the picture undo that.
+    The picture is squeezed into the square; crops with the picture's proportions undo that.
     """
     with _opened(encoded) as image:
         draft = image.draft("L" if channels == 1 else "RGB", (2 * size, 2 * size))
@@ -110,7 +110,7 @@ def fit_image(image: Image.Image, size: int, channels: int, extent: tuple[float,
 def fit_whole(
     image: Image.Image, size: int, channels: int, extent: tuple[float, float] | None = None
 ) -> tuple[Pixels, float]:
-    """Squeeze the whole picture into a square, upright: (channels, size, size), and its width / height."""
+    """Squeeze the uncropped picture into a square, upright: (channels, size, size), and its width / height."""
     image, turn = _loaded(image, channels)
     width, height = extent or image.size
     aspect = height / width if turn in _SIDEWAYS else width / height
@@ -118,7 +118,7 @@ def fit_whole(
 
 
 def _loaded(image: Image.Image, channels: int) -> tuple[Image.Image, Image.Transpose | None]:
-    """The picture with 8 bits per channel, and how it has to be turned."""
+    """Return the picture with 8 bits per channel, and the turn that makes it upright."""
     image.load()
     # After loading: Pillow itself rotates TIFF and AVIF, and PNG may have its EXIF block at the end.
     turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 1))
@@ -130,7 +130,7 @@ def _loaded(image: Image.Image, channels: int) -> tuple[Image.Image, Image.Trans
 def _resized(
     image: Image.Image, size: int, box: tuple[float, float, float, float], turn: Image.Transpose | None
 ) -> Pixels:
-    """Return the box as a square, turned: a square turns into itself, so that turning the small picture is enough."""
+    """Return the box as a square, turned after resizing, which is cheaper and the same for a square."""
     image = image.resize((size, size), Image.Resampling.BILINEAR, box)
     if turn is not None:
         image = image.transpose(turn)
@@ -152,9 +152,9 @@ def flatten(image: Image.Image) -> Image.Image:
 
 @contextmanager
 def quiet_pillow() -> Iterator[None]:
-    """Silence Pillow's warnings about odd files: those that matter end up among the skipped ones.
+    """Silence Pillow's warnings about odd files; unreadable files are reported as skipped.
 
-    Wrap the whole of a parallel decode in it, once: warning filters belong to the process, not to a thread.
+    Wrap it once around an entire parallel decode: warning filters belong to the process, not to a thread.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -163,13 +163,13 @@ def quiet_pillow() -> Iterator[None]:
 
 @contextmanager
 def _opened(encoded: Encoded) -> Iterator[Image.Image]:
-    """Open an encoded image; every way in which opening or using it fails becomes one readable reason."""
+    """Open an encoded image; any failure to open or use it becomes an error with a readable reason."""
     if encoded is None:
         raise UnreadableImageError("no image bytes")
     try:
         with _content(encoded) as content, Image.open(content) as image:
             if image.format not in FORMATS:
-                raise UnreadableImageError(f"{image.format} files are not read")
+                raise UnreadableImageError(f"{image.format} files are not supported")
             yield image
     except UnreadableImageError:
         raise
@@ -185,7 +185,7 @@ def _opened(encoded: Encoded) -> Iterator[Image.Image]:
 
 
 def _content(encoded: Path | bytes) -> IO[bytes]:
-    """The bytes of an image; of a regular file only, since a FIFO or a device might never end."""
+    """Open the bytes of an image; only regular files, since a FIFO or a device might never end."""
     if isinstance(encoded, bytes):
         return io.BytesIO(encoded)
     return os.fdopen(open_regular(encoded, follow=True), "rb")
@@ -200,7 +200,7 @@ def _why_unidentified(encoded: Path | bytes) -> str:
 
 
 def _has_alpha(image: Image.Image) -> bool:
-    """Whether any pixel may be transparent: an alpha channel, a transparent colour, a palette with alpha."""
+    """Tell whether any pixel may be transparent: an alpha channel, a transparent colour, a palette with alpha."""
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
         return True
     return image.mode == "P" and image.palette is not None and image.palette.mode == "RGBA"
@@ -209,11 +209,11 @@ def _has_alpha(image: Image.Image) -> bool:
 def _to_8_bit(values: npt.NDArray[np.generic]) -> Pixels:
     """Scale deep grey values to 8 bits by full range: 16 bits by 65,535, floats in [0, 1] by 1.
 
-    What fits neither (32-bit counts, heights, temperatures) has no known range, so its own is stretched.
+    Other values (32-bit counts, heights, temperatures) are stretched from their own minimum and maximum.
     """
     x = values.astype(np.float64)
     if not np.isfinite(x).all():
-        raise UnreadableImageError("it holds values that are not finite")
+        raise UnreadableImageError("it contains values that are not finite")
     low, high = 0.0, 1.0 if values.dtype.kind == "f" else 65535.0
     if x.min() < low or x.max() > high:
         low, high = float(x.min()), float(x.max())

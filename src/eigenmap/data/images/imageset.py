@@ -27,7 +27,7 @@ class ImageSet:
         ids: one name per image: the path relative to the folder, or "0", "1", ... for arrays.
         labels: classes of every image, or None if unknown.
         skipped: (file, reason) of every file that could not be read.
-        aspects: width / height of every picture, where whole pictures were squeezed into the squares; else None.
+        aspects: width / height of every picture if uncropped pictures were squeezed into squares; else None.
 
     Example:
         >>> images = ImageSet(torch.zeros(3, 1, 8, 8, dtype=torch.uint8), ids=["a", "b", "c"])
@@ -46,9 +46,9 @@ class ImageSet:
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise EigenmapError("an ImageSet needs uint8 pixels of shape (N, channels, height, width)")
         if len(self.ids) != len(self.pixels):
-            raise EigenmapError(f"{len(self.ids)} ids for {len(self.pixels)} images: there must be one each")
+            raise EigenmapError(f"{len(self.ids)} ids for {len(self.pixels)} images: give one per image")
         if self.labels is not None and len(self.labels) != len(self.pixels):
-            raise EigenmapError(f"{len(self.labels)} labels for {len(self.pixels)} images: there must be one each")
+            raise EigenmapError(f"{len(self.labels)} labels for {len(self.pixels)} images: give one per image")
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -110,7 +110,7 @@ class Labels:
     def to_integers(self) -> Tensor:
         """Return one class number per image (int64), -1 for none; refuse images with several labels."""
         if bool((self.matrix.sum(1) > 1).any()):
-            raise EigenmapError("some images have several labels: here every image needs exactly one")
+            raise EigenmapError("some images have several labels, but exactly one per image is needed here")
         if not self.names:
             return torch.full((len(self),), -1)
         return torch.where(self.matrix.any(1), self.matrix.int().argmax(1), -1)
@@ -191,8 +191,8 @@ def _read_table(path: Path) -> dict[str, list[str]]:
                 name = _normal(row["file"] or "")
                 if any(beyond):
                     raise EigenmapError(
-                        f"{path} has more cells than its header in the row of {name or 'no file'}: several labels of a "
-                        "file are separated by spaces"
+                        f"{path} has more cells than its header in the row of {name or 'no file'}: separate the labels "
+                        "of a file by spaces"
                     )
                 if not name:
                     if any(cell and cell.strip() for cell in row.values()):

@@ -1,7 +1,7 @@
-"""Memory for the pixels of a whole set: RAM if they fit, else a memory-mapped file.
+"""Memory for the pixels of an image set: RAM if they fit, else a memory-mapped file.
 
-The file is in the folder for temporary files (`TMPDIR`), has no name, and is gone when the program ends. Images are
-decoded once; after that an epoch costs one read of the file, from the page cache as far as possible.
+The file is in the folder for temporary files (`TMPDIR`), has no name, and disappears when the program ends. Images are
+decoded once; after that, an epoch reads the file once, from the page cache if possible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def allocate_pixels(n: int, channels: int, size: int) -> Tensor:
         raise EigenmapError(
             f"{n:,} images of {size} pixels need {needed / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB of "
             f"memory, and {free / 1e9:,.0f} GB are free in {folder}: choose a smaller size, or set TMPDIR to a folder "
-            "with more room"
+            "with more space"
         )
     with tempfile.TemporaryFile(dir=folder) as file:
         return torch.from_numpy(np.memmap(file, np.uint8, "w+", shape=(n, channels, size, size)))

@@ -101,7 +101,7 @@ def named_rows(
 ) -> Iterator[tuple[str, bytes | None]]:
     """Yield (id, encoded image) of the rows start ... stop - 1, counted over all files in order.
 
-    Row groups outside are not read, the others a few rows at a time; without `images` only the ids are.
+    Other row groups are not read, and these a few rows at a time; without `images`, only the ids are read.
     """
     image, _, ident = _find_columns(files[0])
     yield from _cells(files, start, stop, ident, image if images else None, {image})
@@ -182,16 +182,16 @@ def _open(file: Path) -> Any:
         groups = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
         rows = source.metadata.num_rows
         if rows != sum(groups) or not all(0 <= count <= rows for count in groups):
-            raise ValueError("the rows of its parts do not add up to those of the whole")
+            raise ValueError("the rows of its row groups do not add up to the total in its footer")
         if rows > _MOST_ROWS_PER_BYTE * file.stat().st_size:
             raise ValueError(f"its footer claims {rows:,} rows, more than a file of its size can hold")
         return source
 
 
-def _require_rows(file: Path, said: int, found: int) -> None:
-    """Refuse a file with other rows than its footer says: names and images would not match."""
-    if said != found:
-        raise EigenmapError(f"{file} is damaged: it should have {said:,} rows, but has {found:,}")
+def _require_rows(file: Path, stated: int, found: int) -> None:
+    """Refuse a file whose rows differ from its footer: names and images would not match."""
+    if stated != found:
+        raise EigenmapError(f"{file} is damaged: it should have {stated:,} rows, but has {found:,}")
 
 
 def _columns(source: Any, file: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ Skipped: TypeAlias = list[tuple[str, str]]
 
 
 class ImageRows(Protocol):
-    """Part of a source; it can be iterated repeatedly, which reads its images one by one."""
+    """Part of a source; each iteration reads its images one by one."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[str, RawImage]]: ...
@@ -64,7 +64,7 @@ class Survey:
 
     Attributes:
         count: number of images.
-        digest: changes when a name is added, removed or changed, or a file of many images is written; changes of single
+        digest: changes when a name is added, removed or changed, or a file of many images is written; changes to single
             pictures show in the stamps of the shards.
         skipped: (folder, reason) of folders that cannot be opened.
         labelled: whether the classes of the images are known, by class folders, a column or an array.
@@ -114,7 +114,7 @@ def decoded(
 ) -> Iterator[tuple[str, Pixels | UnreadableImageError]]:
     """Yield the name and the pixels of each image, in order, or the reason why it cannot be read.
 
-    Files are decoded on threads, at most `ahead` images before they are asked for.
+    Files are decoded on threads, at most `ahead` images before they are requested.
     """
     if isinstance(rows, ArrayRows):
         for ids, block in rows.blocks(size, channels):
@@ -132,7 +132,7 @@ def decoded(
 
 
 def strict_error(name: str, reason: str) -> EigenmapError:
-    """Return the error for an unreadable image where none may be skipped."""
+    """Return the error for an unreadable image when none may be skipped."""
     return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
 
 
@@ -157,7 +157,7 @@ def unchanged(source: _Stamped, opened: str, path: Path) -> Iterator[None]:
 
     def check() -> None:
         if source.stamp() != opened:
-            raise EigenmapError(f"{path} was changed while it was read; run the same command again when it is complete")
+            raise EigenmapError(f"{path} changed while it was being read; run the command again when it is complete")
 
     check()
     yield

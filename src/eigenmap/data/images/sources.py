@@ -38,7 +38,7 @@ LabelSource: TypeAlias = Labels | str | Path | Tensor | npt.ArrayLike
 ProgressCallback: TypeAlias = Callable[[int, int], object]
 
 DEFAULT_SIZE = 64
-"""Side of the images where neither the caller nor the images themselves decide it."""
+"""Side of the images if neither the caller nor the images determine it."""
 
 _SMALLEST_NATIVE = 8
 
@@ -53,23 +53,23 @@ def load_images(
     workers: int | None = None,
     uncut: bool = False,
 ) -> ImageSet:
-    """Read images from a folder, files or arrays into one uint8 tensor, in memory or (where too large) in a file.
+    """Read images from a folder, files or arrays into one uint8 tensor, in memory or (if too large) in a file.
 
     Args:
         source: a folder (any depth, with or without class folders, links followed, hidden files ignored), an
             image file, a list of image files, an .npy or .npz file, a parquet file, a list or a folder of them,
             or anything :func:`to_pixels` takes.
         size: height and width of the result. None keeps the size of images that all share one square size
-            between 8 and 64 pixels, so that small pictures are used as they are, and otherwise means 64.
+            between 8 and 64 pixels, so that small pictures stay unchanged, and otherwise means 64.
         channels: 1 (grey) or 3. None means 1 if every image is grey, else 3.
-        labels: None takes what the source says (class folders, a label column, an array of labels); else a CSV
+        labels: None uses those of the source (class folders, a label column, an array of labels); else a CSV
             file (:func:`labels_from_csv`), a ``Labels`` object, or anything ``Labels.from_array`` takes, in the
             order of the source.
         strict: raise on the first unreadable image instead of skipping it.
         progress: called as ``progress(done, total)`` after every image.
         workers: decoding threads; None means one per processor.
-        uncut: squeeze whole pictures into the squares, instead of cropping their centres, and keep their shapes in
-            ``.aspects``; pictures in memory have to be square.
+        uncut: squeeze uncropped pictures into the squares, instead of cropping their centres, and keep their aspect
+            ratios in ``.aspects``; pictures in memory must be square.
 
     Unreadable files are left out and listed in ``.skipped`` with the reason.
 
@@ -132,10 +132,10 @@ def _convert(
 
 
 def _shape(rows: ImageRows, size: int | None, channels: int | None) -> tuple[int, int]:
-    """Return size and channels, from the headers where the caller left them open; read no more than needed."""
+    """Return size and channels, read from as few headers as possible if the caller did not give them."""
     shapes: set[tuple[int, int]] = set()
     grey = True
-    for _, picture in islice(rows, 1) if isinstance(rows, ArrayRows) else rows:  # those of an array are alike
+    for _, picture in islice(rows, 1) if isinstance(rows, ArrayRows) else rows:  # images of an array have one shape
         size_is_known = size is not None or (bool(shapes) and _native(shapes) is None)
         if size_is_known and (channels is not None or not grey):
             break
@@ -160,7 +160,7 @@ def _header(picture: RawImage) -> tuple[tuple[int, int], bool]:
 
 
 def _native(shapes: set[tuple[int, int]]) -> int | None:
-    """Return the side all images share, if they do and it is small but not tiny."""
+    """Return the side if all images are squares of one size, small but not tiny; else None."""
     if len(shapes) != 1:
         return None
     width, height = next(iter(shapes))
@@ -170,7 +170,7 @@ def _native(shapes: set[tuple[int, int]]) -> int | None:
 def _decode(
     rows: ImageRows, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
 ) -> tuple[Tensor, dict[int, str]]:
-    """Decode into one tensor, allocated once; also return {position: reason} of what could not be read."""
+    """Decode into one tensor, allocated once; also return {position: reason} for unreadable images."""
     pixels = allocate_pixels(len(rows), channels, size)
     target = pixels.numpy()
     if isinstance(rows, ArrayRows):
@@ -197,7 +197,7 @@ def _decode(
 def _decode_uncut(
     rows: ImageRows, size: int, channels: int, strict: bool, progress: ProgressCallback | None, workers: int
 ) -> tuple[Tensor, dict[int, str], Tensor]:
-    """Decode whole pictures; also return what could not be read, and the shape of each, width / height."""
+    """Decode uncropped pictures; also return {position: reason} for unreadable ones, and each width / height."""
     pixels = allocate_pixels(len(rows), channels, size)
     target = pixels.numpy()
     skipped: dict[int, str] = {}
@@ -226,21 +226,23 @@ def _decode_uncut(
 
 
 def _square_aspects(rows: ImageRows) -> Tensor:
-    """Return the shapes of pictures in memory, which have to be square."""
+    """Return aspect ratios of 1 for pictures in memory; refuse pictures that are not square."""
     for _, picture in islice(rows, 1) if isinstance(rows, ArrayRows) else rows:
         (width, height), _ = _header(picture)
         if width != height:
-            raise EigenmapError("pictures in memory that are not square cannot be uncut: give a folder of files")
+            raise EigenmapError(
+                f"uncut needs square pictures in memory, not {width} x {height} pixels: give a folder of files instead"
+            )
     return torch.ones(len(rows))
 
 
 def _resolve_labels(labels: LabelSource | None, ids: list[str]) -> Labels | None:
-    """Turn what the caller or the source gave into ``Labels`` of all images."""
+    """Convert given labels to ``Labels`` of all images; None if none are given."""
     if labels is None:
         return None
     if isinstance(labels, (str, Path)):
         return labels_from_csv(labels, ids)
     found = labels if isinstance(labels, Labels) else Labels.from_array(labels)
     if len(found) != len(ids):
-        raise EigenmapError(f"{len(found):,} labels are given for {len(ids):,} images")
+        raise EigenmapError(f"{len(found):,} labels for {len(ids):,} images: give one per image")
     return found

@@ -14,7 +14,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 WAITING_PER_WORKER = 8
-"""Number of decoded images in flight: enough to keep every worker busy."""
+"""Decoded images in flight per worker: enough to keep all workers busy."""
 
 
 def decode_in_order(

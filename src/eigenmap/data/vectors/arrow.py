@@ -37,12 +37,12 @@ def is_arrow(source: object) -> bool:
 
 
 def is_file(file: Path) -> bool:
-    """Whether a name is that of a Parquet or Arrow file."""
+    """Tell whether a file name is that of a Parquet or Arrow file."""
     return file.suffix.lower() in SUFFIXES
 
 
 def schema(file: Path) -> Any:
-    """The columns of a file."""
+    """Return the schema of a file."""
     if file.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
@@ -54,7 +54,7 @@ def schema(file: Path) -> Any:
 
 
 def batches(file: Path, columns: Sequence[str], rows: int) -> Iterator[Any]:
-    """Some columns of a file, a batch of rows at a time."""
+    """Yield some columns of a file in batches of `rows` rows."""
     if file.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
@@ -162,7 +162,7 @@ def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, 
 
 
 def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.NDArray[Any], int]:
-    """Return the rows of a batch and their length, which must equal that of the rows before."""
+    """Return the rows of a batch and their length, which must equal that of earlier rows."""
     import pyarrow as pa
 
     if values.null_count:
@@ -177,13 +177,13 @@ def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.N
     if len(other):
         row = first + int(other[0])
         raise EigenmapError(
-            f"Row {row:,} of {name} (counted from 0) has {int(lengths[other[0]]):,} numbers and the first row "
+            f"Row {row:,} of {name} (counted from 0) has {int(lengths[other[0]]):,} numbers, but the first row "
             f"has {width:,}; all rows must have the same length."
         )
     flat = values.flatten()
     if flat.null_count:
         row = first + flat.is_null().to_pylist().index(True) // max(width, 1)
-        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) contains a null; every number must be given.")
+        raise EigenmapError(f"Row {row:,} of {name} (counted from 0) contains a null; every entry must be a number.")
     return flat.to_numpy(zero_copy_only=False).reshape(len(values), width), width
 
 

@@ -16,20 +16,21 @@ Value = str | int | float | bool
 Fields = dict[str, Value]
 
 SHOWN = ("title", "text", "label")
-"""Columns that are taken unless others are named."""
+"""Columns that are kept by default."""
 LONGEST_TEXT = 1_000
-"""Characters of a text that are kept."""
+"""Maximum length of a text in characters; longer ones are cut."""
 _AT_A_TIME = 4_096
 
 
 @dataclass(frozen=True)
 class Described:
-    """Vectors, and what is known of each row.
+    """Vectors with the fields of each row.
 
     Attributes:
-        vectors: with the names of the rows as ids, if there are any.
+        vectors: the vectors, with the names of the rows as ids, if there are any.
+        file: the file of the vectors.
         columns: fields that are columns of the file.
-        texts: one per row, in place of a column `text`.
+        texts: one text per row, instead of a column `text`.
 
     """
 
@@ -39,7 +40,7 @@ class Described:
     texts: Sequence[str] | None = None
 
     def rows(self) -> Iterator[Fields]:
-        """The fields of each row, read as they are asked for."""
+        """Yield the fields of each row, read on demand."""
         count = len(self.vectors)
         known = _column_rows(self.file, self.columns) if self.columns else ({} for _ in range(count))
         if self.texts is None:
@@ -50,13 +51,13 @@ class Described:
 def describe(
     source: Path, ids: str | None = None, texts: Path | None = None, columns: Sequence[str] | None = None
 ) -> Described:
-    """Open vectors with what is known of their rows.
+    """Open vectors with the fields of their rows.
 
     Args:
         source: a file of vectors, see `load_vectors`.
-        ids: a column of it, or a text file with one name per row; by default a column `id`, or row numbers.
+        ids: a column of that file, or a text file with one name per row; default the column `id`, or row numbers.
         texts: a text file with one text per row.
-        columns: columns of it to keep; by default those of `SHOWN` that it has.
+        columns: columns to keep; default those of `SHOWN` that the file has.
 
     """
     vectors, file = load_vectors(source), split_column(source)[0]
@@ -90,8 +91,8 @@ def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str
     elif Path(asked).is_file():
         names = load_ids(Path(asked), count)
     else:
-        column = f"{file} has no column {asked}, and there" if arrow.is_file(file) else "There"
-        raise EigenmapError(f"{column} is no file {asked} with one name per row.")
+        column = f"{file} has no column {asked}, and the" if arrow.is_file(file) else "The"
+        raise EigenmapError(f"{column} file {asked} does not exist; give a text file with one name per row.")
     empty = next((row for row, name in enumerate(names) if not name), None)
     if empty is not None:
         raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {asked}.")
@@ -99,7 +100,7 @@ def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str
 
 
 def _plain_columns(file: Path) -> list[str]:
-    """Columns of texts, numbers and truth values."""
+    """Return the columns of strings, numbers or booleans."""
     if not arrow.is_file(file):
         return []
     import pyarrow as pa
@@ -127,7 +128,7 @@ def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
 
 
 def _is_value(value: Any) -> bool:
-    """Whether there is a value, and not NaN."""
+    """Tell whether a value is neither missing nor NaN."""
     return value is not None and value == value
 
 

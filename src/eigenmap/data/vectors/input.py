@@ -1,4 +1,4 @@
-"""Input of a model of vectors: rows of numbers of one length."""
+"""Input of a vector model: rows of numbers of one length."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class VectorInput:
         found = load_vectors(vectors)
         if found.n_features != self.length:
             raise EigenmapError(
-                f"This model takes vectors of {self.length:,} numbers, but those of {found.name} have "
-                f"{found.n_features:,}."
+                f"This model takes vectors of {self.length:,} numbers, but {found.name} has "
+                f"{found.n_features:,} per row."
             )
         return found
 

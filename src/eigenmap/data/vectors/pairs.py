@@ -43,5 +43,5 @@ def load_labels(source: object) -> npt.NDArray[Any]:
 
 
 def load_weights(source: object) -> object:
-    """Load weights of pairs from an .npy file; anything else is returned as it is."""
+    """Load weights of pairs from an .npy file; anything else is returned unchanged."""
     return np.array(open_npy(Path(source))) if isinstance(source, str | Path) else source

@@ -1,4 +1,4 @@
-"""Rows of numbers of equal length, in memory or memory-mapped, read block by block.
+"""Vectors: rows of equal length, in memory or memory-mapped, read block by block.
 
     vectors = load_vectors("x.npy")
     for rows in vectors.blocks():            # float32 or float64, finite
@@ -84,10 +84,10 @@ class Vectors:
 
     def digest(self) -> str:
         """Return a digest of the shape and of the rows at both ends."""
-        told = hashlib.sha256(f"{self.array.shape} {self.array.dtype.str}".encode())
+        digest = hashlib.sha256(f"{self.array.shape} {self.array.dtype.str}".encode())
         for part in (self.array[:_SAMPLE], self.array[-_SAMPLE:]):
-            told.update(np.ascontiguousarray(part).tobytes())
-        return told.hexdigest()[:16]
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()[:16]
 
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
@@ -124,7 +124,7 @@ def as_rows(rows: Array, unit: bool) -> Tensor:
 
 
 def is_vector_file(path: Path) -> bool:
-    """Tell whether a path has the name of a file of vectors."""
+    """Tell whether a file name is that of a file of vectors."""
     return split_column(path)[0].suffix.lower() in (".npy", ".npz", *arrow.SUFFIXES)
 
 
@@ -169,7 +169,7 @@ def _from_file(path: Path) -> Vectors:
 
 
 def split_column(path: Path) -> tuple[Path, str | None]:
-    """Split `x.parquet:column` into file and column, unless a file has that entire name."""
+    """Split `x.parquet:column` into file and column, unless a file of that full name exists."""
     name, colon, column = str(path).rpartition(":")
     if colon and column and not path.exists() and Path(name).suffix.lower() in arrow.SUFFIXES:
         return Path(name), column
@@ -188,7 +188,7 @@ def _only_matrix(file: Path) -> Array:
 
 
 def _matrix(array: Array, name: str) -> Array:
-    """Return the array if it is a matrix of numbers that is not empty."""
+    """Return the array if it is a non-empty matrix of numbers; else raise."""
     if array.ndim != 2:
         raise EigenmapError(f"{name} must be a matrix with one vector per row, not of shape {tuple(array.shape)}.")
     if array.dtype.kind not in "fiu":

@@ -26,7 +26,7 @@ from eigenmap.search.postgres.connection import (
 from eigenmap.search.postgres.copying import copy, lock, merge, staged, vector_text
 from eigenmap.search.postgres.session import Session
 from eigenmap.search.postgres.statements import SQL_ID_TYPES, Table
-from eigenmap.search.postgres.tables import columns_of, find_table, making, number_of, said_by
+from eigenmap.search.postgres.tables import columns_of, creation, find_table, number_of, stored_comment
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -69,7 +69,9 @@ class PostgresBackend:
             raise
         if found is None:
             connection.close()
-            raise EigenmapError(f"there is no table {table} at {address(url)}; create it with `eigenmap index --to`")
+            raise EigenmapError(
+                f"the table {table} does not exist at {address(url)}; create it with `eigenmap index --to`"
+            )
         backend = cls(url, connection, found)
         backend._number = number
         return backend
@@ -78,7 +80,7 @@ class PostgresBackend:
         require_pgvector(connection)
         if columns_of(connection, self.table):
             raise EigenmapError(f"the table {self.table.name} already exists; open it, or choose another name")
-        for statement in making(self.table, "text"):
+        for statement in creation(self.table, "text"):
             execute(connection, statement)
         self._number = number_of(connection, self.table)
 
@@ -110,7 +112,7 @@ class PostgresBackend:
                 self._require_all(ids, set(lock(connection, self.table, ids)))
             with staged(connection, self.table, id_type) as staging:
                 copy(connection, self.table, staging, [(ids, codes, metadata)], id_type)
-                # The database too refuses an addition if another client has added the same id meanwhile.
+                # The database also refuses an addition if another client has added the same id meanwhile.
                 replaced = _REPLACED if metadata is None else f"{_REPLACED}, metadata = excluded.metadata"
                 merge(connection, self.table, staging, None if mode == "add" else replaced)
             self._require_same(connection, number_of(connection, self.table))
@@ -141,7 +143,7 @@ class PostgresBackend:
         if stages[0].dim > approximate.dim or len(stages) == 1:
             planned.insert(0, Stage(approximate.dim, max(approximate.shortlist, stages[0].keep)))
         found = self._search(queries, planned, where, effort=approximate.effort)
-        # A filter may leave a walk through the graph with too few items, and a code of zeros is not in the graph.
+        # With a filter, a walk through the graph may find too few items, and a code of zeros is not in the graph.
         if found.scores.shape[1] < stages[-1].keep or np.isnan(found.scores).any():
             return self._search(queries, stages, where, effort=None)
         return found
@@ -180,7 +182,7 @@ class PostgresBackend:
         """Store a note in the comment of the table; does nothing without write permission."""
 
         def change(connection: Connection) -> None:
-            notes = {**said_by(connection, self.table)["notes"], name: content}
+            notes = {**stored_comment(connection, self.table)["notes"], name: content}
             execute(connection, self.table.comment(notes=notes))
 
         with suppress(EigenmapError):
@@ -188,8 +190,8 @@ class PostgresBackend:
 
     def read_note(self, name: str, required: bool = False) -> dict[str, Any] | None:
         """Return the note of this name, or None; a comment is never partly damaged."""
-        said = self.session.read(lambda connection: said_by(connection, self.table))
-        note: dict[str, Any] | None = said["notes"].get(name)
+        comment = self.session.read(lambda connection: stored_comment(connection, self.table))
+        note: dict[str, Any] | None = comment["notes"].get(name)
         return note
 
     def close(self) -> None:
@@ -248,7 +250,7 @@ class PostgresBackend:
         found = find_table(connection, self.table.name)
         if found is None or found.kind != self.table.kind:
             raise EigenmapError(
-                f"the table {self.table.name} was replaced after it was opened and contains other codes; open it again"
+                f"the table {self.table.name} was replaced after it was opened and has different codes; open it again"
             )
         self.table, self._number = found, number
 
@@ -262,7 +264,7 @@ class PostgresBackend:
         wanted = "bigint" if isinstance(ids[0], int) else "text"
         if self._id_type(connection) == wanted:
             return wanted
-        # Two clients may find the table empty, and the second would change what the first has filled.
+        # Two clients may find the table empty, and the second would change the table that the first has filled.
         name = self.table.identifier
         execute(connection, sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(name))
         if self._id_type(connection) == wanted:

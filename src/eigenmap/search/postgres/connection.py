@@ -28,7 +28,7 @@ _LOST = ("08", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04")
 """Prefixes of error codes after which a connection is unusable: lost, or closed by the server."""
 
 _CONFLICTS = ("40001", "40P01")
-"""Error codes of conflicting transactions, of which the server aborted this one."""
+"""Error codes of a transaction that the server aborted because of a conflict."""
 
 
 def connect(url: str) -> Connection:
@@ -80,9 +80,9 @@ def speaking() -> Iterator[None]:
             raise EigenmapError(f"the connection to the database was lost: {first_line(error)}; {again}") from error
         if is_conflict(error):
             raise EigenmapError(
-                f"conflict with other changes of the same items: {first_line(error)}; {again}"
+                f"conflict with other changes to the same items: {first_line(error)}; {again}"
             ) from error
-        raise EigenmapError(f"the database refused: {first_line(error)}") from error
+        raise EigenmapError(f"the database reported an error: {first_line(error)}") from error
 
 
 def is_lost(error: Exception) -> bool:
@@ -106,7 +106,7 @@ def execute(
     *,
     binary: bool = False,
 ) -> psycopg.Cursor[Any]:
-    """Execute a statement in which % starts a parameter in our own text, but not in a name or literal."""
+    """Execute a statement; % starts a parameter in our own text, but not in a name or literal."""
     text = statement if isinstance(statement, str) else escaped(statement, connection)
     return connection.execute(text, values, binary=binary)
 

@@ -52,7 +52,7 @@ def merge(connection: Connection, table: Table, staging: sql.Identifier, changes
 
 
 def _counter(connection: Connection, table: Table) -> str | None:
-    """Return the sequence of the column `added`, or None without permission to use it; a default needs none.
+    """Return the sequence of the column `added`, or None without permission to use it (the default needs none).
 
     Without the sequence, items are inserted and locked in the order given. A conflict with another client is then
     resolved by the database, and the transaction starts over.
@@ -67,9 +67,9 @@ def _counter(connection: Connection, table: Table) -> str | None:
 
 
 def lock(connection: Connection, table: Table, ids: Sequence[Id]) -> list[Id]:
-    """Return the existing ones among the ids, locked in order until the transaction ends.
+    """Return the ids that exist, locked in order until the transaction ends.
 
-    A user who may delete but not update cannot lock, and gets them without locks.
+    A user who may delete but not update cannot lock; the ids are then returned without locks.
     """
     may = execute(
         connection, "SELECT has_table_privilege(%s, 'UPDATE')", [table.identifier.as_string(connection)]
@@ -107,7 +107,7 @@ def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
     with np.errstate(over="ignore"):
         rows = codes.astype(">f4" if table.type == "vector" else ">f2")
     if not np.isfinite(rows).all():
-        raise EigenmapError("some features are too large for float16; store float32 codes")
+        raise EigenmapError("codes contain numbers above 65,504, too large for float16; use float32")
     for row in rows:
         yield head + row.tobytes()
 

@@ -56,10 +56,10 @@ def load_table(
 ) -> LoadReport:
     """Fill a table with the items of `batches` in one transaction.
 
-    A missing table is created: COPY first, indexes afterwards. Into an existing one, items are merged: new ones are
-    added, those with another code (beyond rounding) or other metadata are updated (metadata only in the table is kept),
-    and all others are left alone, so that repeating a load changes nothing. With `replace`, a table of codes is
-    rebuilt, and other clients see the old one until the new one is complete.
+    A missing table is created: COPY first, indexes afterwards. Items are merged into an existing one: new ones are
+    added, those with a different code (beyond rounding) or different metadata are updated (metadata only in the table
+    is kept), and all others are left alone, so that repeating a load changes nothing. With `replace`, a table of codes
+    is rebuilt, and other clients see the old one until the new one is complete.
 
     Args:
         url: `postgresql://...`.
@@ -90,13 +90,13 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
     new, old = wanted.about, there.about
     if new.fingerprint != old.fingerprint:
         raise EigenmapError(
-            f"the table {there.name} at {where} holds codes of another model; choose another --table, "
+            f"the table {there.name} at {where} contains codes of another model; choose another --table, "
             "or use --force to replace it"
         )
     if (new.n_components, new.metric, new.precision) != (old.n_components, old.metric, old.precision):
         raise EigenmapError(
-            f"the table {there.name} at {where} holds {old.precision} codes of {old.n_components} features compared by "
-            f"{old.metric}, and these are {new.precision} codes of {new.n_components} features compared by "
+            f"the table {there.name} at {where} contains {old.precision} codes of {old.n_components} features compared "
+            f"by {old.metric}, but these are {new.precision} codes of {new.n_components} features compared by "
             f"{new.metric}; choose another --table, or use --force to replace it"
         )
 
@@ -148,7 +148,7 @@ def _build(connection: Connection, statement: sql.Composed) -> None:
     try:
         with connection.transaction():
             execute(connection, statement)
-    except psycopg.errors.DiskFull:  # PostgreSQL's name for it; /dev/shm of a container is often small
+    except psycopg.errors.DiskFull:  # shared memory is full too; /dev/shm of a container is often small
         execute(connection, "SELECT set_config('max_parallel_maintenance_workers', '0', true)")
         execute(connection, statement)
 

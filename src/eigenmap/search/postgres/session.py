@@ -56,7 +56,7 @@ class Session:
         return connect(self.url)
 
     def read(self, work: Work[T]) -> T:
-        """Return the result of `work`, which changes nothing; repeated once if the connection is lost."""
+        """Return the result of `work`, which only reads; it is repeated once if the connection is lost."""
         with self._turn, speaking():
             try:
                 return work(self.connection)

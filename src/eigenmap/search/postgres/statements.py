@@ -63,15 +63,15 @@ class Table:
         longest, indexed = LONGEST[self.type]
         if self.about.n_components > longest:
             raise EigenmapError(
-                f"pgvector stores at most {longest:,} features, and these codes have {self.about.n_components:,}"
+                f"pgvector stores at most {longest:,} features, but these codes have {self.about.n_components:,}"
             )
         approximate = self.about.approximate
         if approximate is not None and approximate.method != "hnsw":
             raise EigenmapError(f'the approximate index of PostgreSQL is "hnsw", not {approximate.method!r}')
         if approximate is not None and approximate.dim > indexed:
             raise EigenmapError(
-                f"HNSW of pgvector indexes at most {indexed:,} features of a {self.about.precision} code, "
-                f"but {approximate.dim:,} were requested"
+                f"pgvector's HNSW indexes at most {indexed:,} features of a {self.about.precision} code, "
+                f"not {approximate.dim:,}"
             )
 
     # Names
@@ -169,7 +169,7 @@ class Table:
                 sql.Literal(approximate.dim),
                 sql.SQL(self.type),
             )
-        # The index has already compared this many features: fewer would only discard that.
+        # The index has already compared this many features; fewer would only discard that work.
         length = sql.SQL("greatest(dim, {})").format(sql.Literal(1 if approximate is None else approximate.dim))
         body = sql.SQL(
             "{prepare}SELECT id, {score}::real, metadata FROM"

@@ -1,7 +1,7 @@
 """Transactions whose outcome is known: committed, not committed, or explicitly unknown.
 
-A connection lost before COMMIT was sent has changed nothing. If it is lost later, the outcome is open, but the server
-records it by transaction number, so that a second connection can ask (`pg_xact_status`).
+If the connection is lost before COMMIT is sent, nothing has changed. If it is lost later, the outcome is uncertain, but
+the server records it by transaction number, so that a second connection can ask (`pg_xact_status`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.search.postgres.connection import Connection, connect, first_line, is_lost
 
 OUTCOME_TIMEOUT = 15.0
-"""Seconds during which the server is asked for the outcome of a transaction."""
+"""Maximum number of seconds spent asking the server for the outcome of a transaction."""
 
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8)
 
@@ -40,7 +40,7 @@ def transaction(url: str, connection: Connection) -> Iterator[None]:
     try:
         with connection.transaction():
             yield
-            ticket = _ticket(connection)  # from here on, COMMIT may have been sent
+            ticket = _ticket(connection)  # after this, COMMIT may have been sent
     except psycopg.Error as error:
         if ticket is None or not is_lost(error):
             raise
@@ -85,7 +85,7 @@ def outcome(url: str, ticket: Ticket) -> bool | None:
 
 
 def _status(connection: Connection, ticket: Ticket) -> str | None:
-    """Return the status of a transaction; None if the server is another one or has restarted since.
+    """Return the status of a transaction; None if the server is a different one or has restarted since.
 
     A crashed server may reuse the number of a transaction that it lost.
     """
@@ -98,7 +98,7 @@ def _status(connection: Connection, ticket: Ticket) -> str | None:
 
 
 def _end(connection: Connection, ticket: Ticket) -> None:
-    """End a server session that has lost its client without noticing; it would hold its locks for hours."""
+    """End a server session that has not noticed the loss of its client; it would hold its locks for hours."""
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid = %s::text::xid8::xid",
         [ticket.number],

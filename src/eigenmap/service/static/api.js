@@ -1,4 +1,4 @@
-// Talking to the service. A busy server says when to come back, and we do.
+// Requests to the service, repeated if it is busy.
 
 export class ApiError extends Error {
   constructor(status, message) { super(message); this.status = status; }
@@ -36,8 +36,8 @@ function query(parameters) {
   return text ? `?${text}` : "";
 }
 
-// A code fits into the address of the page as 16-bit steps, so that a search by an upload survives a reload. The model
-// that made it stands before it: codes of two models are not compared.
+// A code is stored in the address of the page as 16-bit steps, so that a search by an upload survives a reload. It is
+// preceded by the name of its model, since codes of two models cannot be compared.
 
 export function packVector(vector, model) {
   const largest = Math.max(...vector.map(Math.abs)) || 1;
@@ -54,7 +54,7 @@ export function unpackVector(packed) {
   return { model, vector: Array.from(new Int16Array(bytes.buffer, 0, bytes.length >> 1), (step) => step / 32767) };
 }
 
-// Only the newest of a row of requests matters: while one is under way, later ones replace each other.
+// Only the newest of several requests matters: while one is running, later ones replace each other.
 
 export function newest(work) {
   let running = false, next = null;
@@ -82,7 +82,7 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Title and text of an item that has no picture; where there is no title, the text stands for it.
+// Title and text of an item that has no picture; without a title, the text is used as the title.
 export function textOf(item) {
   const words = (name) => (item.metadata[name] === undefined || item.metadata[name] === null ? "" : String(item.metadata[name]).trim());
   const title = words("title"), text = words("text");
@@ -96,7 +96,7 @@ export function textCard(item) {
   return element("span", { class: "words" }, element("span", { class: "title" }, title), ...(text ? [element("span", { class: "text" }, text)] : []));
 }
 
-// The picture of an item, or its name where there is none. Small ones come along with items.
+// The picture of an item, or its name if it has none. Small pictures are sent with the items.
 export function picture(item, large = false) {
   const name = String(item.id);
   if (item.picture === null) return element("span", { class: "no-picture" }, name);

@@ -1,4 +1,4 @@
-// The page: its state lives in the address, and each view shows what the state says.
+// The page: its state is kept in the address, and each view shows that state.
 
 import { count, get } from "./api.js";
 import { GalleryView } from "./gallery.js";
@@ -9,7 +9,7 @@ const find = (id) => document.getElementById(id);
 const VIEWS = ["search", "gallery", "map"];
 const THEMES = { auto: "Auto", light: "Light", dark: "Dark" };
 
-// What is after the # of the address. `set` changes it in place, `go` so that the back button returns.
+// The part of the address after #. `set` changes it in place, `go` adds a step for the back button.
 class State {
   constructor(changed) {
     this.changed = changed;

@@ -1,4 +1,4 @@
-// Small charts, drawn by hand as SVG: length on a logarithmic axis, the current length marked. One unit is one pixel.
+// Small SVG charts: length on a logarithmic axis, with the current length marked. One unit is one pixel.
 
 const HEIGHT = 116, LEFT = 28, RIGHT = 12, TOP = 14, BOTTOM = 18, NARROWEST = 26;
 
@@ -19,7 +19,7 @@ export function powers(most) {
   return [...found, most];
 }
 
-// The value between two measured lengths, along the logarithmic axis.
+// The value interpolated between two measured lengths, along the logarithmic axis.
 export function between(dims, values, dim) {
   const right = dims.findIndex((each) => each >= dim);
   if (right <= 0) return values[Math.max(right, 0)];

@@ -1,4 +1,4 @@
-// One picture at a time, as large as the screen allows, with the ones before and after it.
+// One picture at a time, as large as the screen allows, with buttons for the previous and next one.
 
 import { element, imageUrl } from "./api.js";
 
@@ -17,7 +17,7 @@ export class Enlarged {
     dialog.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (by) this.turn(by);
-      event.stopPropagation(); // the keys of the page rest meanwhile
+      event.stopPropagation(); // the shortcuts of the page are disabled meanwhile
     });
   }
 

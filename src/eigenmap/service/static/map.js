@@ -1,4 +1,4 @@
-// The map: every item placed by two eigenfunctions; points, and pictures of as many of them as fit side by side.
+// The map: every item is a point placed by two eigenfunctions; as many as fit without overlap are shown as pictures.
 
 import { element, get, imageUrl, nameOf, newest, number } from "./api.js";
 import { svg } from "./charts.js";
@@ -73,7 +73,7 @@ export class MapView {
     return { width: box.width, height: box.height };
   }
 
-  // From places in [0, 1] to pixels, the larger feature values up.
+  // From positions in [0, 1] to pixels; larger feature values are further up.
   transform() {
     const { width, height } = this.size(), { x, y, zoom } = this.where;
     const wide = width * (1 - 2 * MARGIN) * zoom, tall = height * (1 - 2 * MARGIN) * zoom;
@@ -110,7 +110,7 @@ export class MapView {
     pen.globalAlpha = 1;
   }
 
-  // Items whose pictures have room: numbers are in random order, so that the first come, first served is a fair sample.
+  // Items whose pictures fit without overlap. Numbers are in random order, so taking the first ones is a fair sample.
   choose(width, height) {
     const { left, top, wide, tall } = this.transform(), { width: w, height: h } = this.box;
     const across = w + GAP, down = h + GAP;
@@ -152,13 +152,13 @@ export class MapView {
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     pen.lineWidth = 3;
-    pen.strokeStyle = colour("--paper"); // the words stand out from the points behind them
+    pen.strokeStyle = colour("--paper"); // makes the words stand out from the points behind them
     pen.strokeText(text, x, y, WIDE);
     pen.fillStyle = colour("--ink");
     pen.fillText(text, x, y, WIDE);
     const own = this.classes && this.colours()[this.classes[n]];
     if (!own) return;
-    pen.fillStyle = own; // words in pale colours would be hard to read: a bar below them says the class
+    pen.fillStyle = own; // a bar below the words shows the class, since words in pale colours would be hard to read
     const wide = Math.min(WIDE, pen.measureText(text).width);
     pen.fillRect(x - wide / 2, y + LINE / 2, wide, 2);
   }

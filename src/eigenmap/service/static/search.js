@@ -1,4 +1,4 @@
-// Search: what is searched by, the length, the results, and a second panel to compare with.
+// Search: the query, the length, the results, and a second panel to compare with.
 
 import { bytes, count, element, get, nameOf, newest, number, packVector, picture, post, textCard, unpackVector, upload } from "./api.js";
 import { powers, qualityChart, spectrumChart } from "./charts.js";
@@ -7,10 +7,10 @@ import { readVector } from "./vectors.js";
 
 const find = (id) => document.getElementById(id);
 const PREVIEW = "eigenmap-preview";
-const FINE = 1000; // places on a slider
+const FINE = 1000; // positions of a slider
 const PAUSE = 350; // milliseconds without a key before a filter is tried
 
-// Lengths on the slider: every one at first, then eight to a doubling. Their places are logarithmic.
+// Lengths on the slider: all short ones, then eight per doubling, at logarithmic positions.
 export function stepsOf(most) {
   const steps = new Set([most]);
   for (let i = 0; 2 ** (i / 8) < most; i += 1) steps.add(Math.round(2 ** (i / 8)));
@@ -24,7 +24,7 @@ export class SearchView {
     this.steps = stepsOf(about.n_components);
     this.quality = null;
     this.query = null; // the item searched by, as the server describes it
-    this.shown = new Map(); // results on display before, to mark what is new: panel -> [keys]
+    this.shown = new Map(); // previous results, to mark new ones: panel -> { asked, dim, top, keys }
     this.refresh = newest(() => this.search());
     this.enlarged = new Enlarged((key) => state.go({ key, vector: null }));
     this.prepare();
@@ -181,7 +181,7 @@ export class SearchView {
     find("said").classList.toggle("problem", problem);
   }
 
-  // Everything that follows from the state; called whenever it has changed.
+  // Update everything that depends on the state; called whenever it changes.
   show() {
     const { dim, about } = this;
     find("dim").value = this.place(dim);
@@ -223,7 +223,7 @@ export class SearchView {
     const ask = (dim, features) => this.ask(by, dim, features, filter);
     const began = performance.now();
     try {
-      asMapping(conditionsOf(filter || "")); // refused here, and not by one of several answers
+      asMapping(conditionsOf(filter || "")); // an invalid filter is refused here, before any request
       const wanted = [ask(this.dim, "ordered")];
       if (this.compare === "length") wanted.push(ask(this.dim2, "ordered"));
       if (this.compare === "random") wanted.push(ask(this.dim, "random"));
@@ -240,7 +240,7 @@ export class SearchView {
     return null;
   }
 
-  // Results of an earlier search would look like an answer to this one.
+  // Clear the results of the previous search, which would look like an answer to this one.
   fail(error, filtered) {
     if (filtered && (error instanceof FilterError || error.status === 422)) find("where").setAttribute("aria-invalid", "true");
     this.shown.clear();
@@ -250,7 +250,7 @@ export class SearchView {
     this.say(error.message, true);
   }
 
-  // Whether an index of another model has taken the place of the one that this page is about.
+  // Whether an index of another model has replaced the one that this page shows.
   replaced() { return get("api/about").then((about) => about.model !== this.about.model, () => false); }
 
   ask(by, dim, features, filter) {
@@ -307,7 +307,7 @@ export class SearchView {
     if (label !== null && found.items.length) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
     if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${count(this.about.overview_items, "item")}`);
-    if (!found.items.length) facts.push(this.state.get("where") ? "no item meets the filter" : "nothing found");
+    if (!found.items.length) facts.push(this.state.get("where") ? "no item matches the filter" : "nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(found.items, rank, others, compared)));
   }
@@ -334,7 +334,7 @@ export class SearchView {
         element("span", {}, item.score.toFixed(3))),
       ...(mark ? [element("span", { class: "mark" }, mark)] : []),
     );
-    // The key e does the same, so that Tab goes from one result to the next.
+    // Skipped by Tab, which goes from one result to the next; the key e does the same.
     const button = element("button", { type: "button", class: "enlarge", tabindex: -1, "aria-label": `Enlarge ${item.id}`, onclick: enlarge }, "⤢");
     return element("div", { class: "cell" }, card, ...(texts || item.picture === null ? [] : [button]));
   }
@@ -362,12 +362,12 @@ function asMapping(conditions) {
 
 const placeOf = (word) => `${PREVIEW}-${word.slice(0, 96)}`;
 
-// Name and preview of an upload stay in this tab, for a reload. Without them the search works all the same.
+// Keep the name and preview of an upload in this tab for a reload; the search works without them too.
 async function remember(word, file) {
   try {
     const preview = await smallPicture(file).catch(() => null);
     sessionStorage.setItem(placeOf(word), JSON.stringify({ name: file.name || "pasted picture", preview }));
-  } catch { /* no room, or not allowed */ }
+  } catch { /* storage is full or not allowed */ }
 }
 
 async function smallPicture(file) {

@@ -1,4 +1,4 @@
-// Vectors that a reader has: the first row of an .npy file, or numbers in a text.
+// Vectors from a user's file: the first row of an .npy file, or numbers in a text.
 
 const SIZES = { f2: 2, f4: 4, f8: 8, i1: 1, i2: 2, i4: 4, u1: 1, u2: 2, u4: 4 };
 
@@ -15,9 +15,9 @@ function fromNpy(content) {
   const header = new TextDecoder().decode(content.slice(long ? 12 : 10, first));
   const [, order, kind] = /'descr':\s*'([<|>=])(\w\d)'/.exec(header) || [];
   const shape = (/'shape':\s*\(([\d,\s]*)\)/.exec(header)?.[1] || "").split(",").filter((part) => part.trim()).map(Number);
-  if (!SIZES[kind] || !shape.length || /'fortran_order':\s*True/.test(header)) throw new Error("This is not an .npy file of a vector, or of rows of numbers");
+  if (!SIZES[kind] || !shape.length || /'fortran_order':\s*True/.test(header)) throw new Error("This .npy file contains neither a vector nor rows of numbers");
   const length = shape.at(-1);
-  if (first + length * SIZES[kind] > content.length) throw new Error("This .npy file is cut short, or its first row is too long");
+  if (first + length * SIZES[kind] > content.length) throw new Error("This .npy file is truncated, or its first row is too long");
   return Array.from({ length }, (_, i) => numberAt(view, first + i * SIZES[kind], kind, order !== ">"));
 }
 
@@ -37,6 +37,6 @@ function fromText(text) {
   const line = text.trim().split(/\n\s*\n|\]\s*,\s*\[/)[0];
   const words = line.replaceAll(/[[\](){};,]/g, " ").trim().split(/\s+/);
   const numbers = words.map(Number);
-  if (!words[0] || numbers.some((value) => !Number.isFinite(value))) throw new Error("This is not a vector: an .npy file, or numbers in a text");
+  if (!words[0] || numbers.some((value) => !Number.isFinite(value))) throw new Error("This is not a vector: give an .npy file, or numbers as text");
   return numbers;
 }

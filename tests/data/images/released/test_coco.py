@@ -25,20 +25,21 @@ def test_what_is_missing_is_named_with_the_layout(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match=r"1 of 2 images of COCO 2017 .*val2017.*000000000001.jpg"):
         read_coco(tmp_path)
     (tmp_path / "annotations" / "instances_val2017.json").unlink()
-    with pytest.raises(EigenmapError, match=r"no .*instances_val2017.json: .*train2017/\*.jpg"):
+    with pytest.raises(EigenmapError, match=r"instances_val2017.json .*exist: .*train2017/\*.jpg"):
         read_coco(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"images": 3}, "images is no list"),
+        ({"images": 3}, "images must be a list"),
         ({"annotations": [{"image_id": 7, "category_id": 1}]}, "unknown id 7"),
         ({"annotations": [{"image_id": [], "category_id": 1}]}, "unknown id"),
         ({"categories": [{"id": "x"}]}, "categories"),
         ({"images": [{"id": 0, "file_name": "../secret.jpg"}], "annotations": []}, "secret"),
         ({"images": [{"id": 0, "file_name": 7}], "annotations": []}, "file_name"),
         ({"images": [], "annotations": []}, "lists no images"),
+        ({"images": [{"id": 0, "file_name": f"{row}.jpg"} for row in "ab"], "annotations": []}, "same id"),
     ],
 )
 def test_damaged_instances(tmp_path: Path, change: dict[str, object], words: str) -> None:

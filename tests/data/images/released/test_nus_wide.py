@@ -29,5 +29,5 @@ def test_incomplete_sets(tmp_path: Path) -> None:
     with pytest.raises(EigenmapError, match="neither 0 nor 1"):
         read_nus_wide(tmp_path)
     labels.unlink()
-    with pytest.raises(EigenmapError, match=r"no .*Labels_dog_Test.txt: .*Flickr/CONCEPT"):
+    with pytest.raises(EigenmapError, match=r"Labels_dog_Test.txt .*exist: .*Flickr/CONCEPT"):
         read_nus_wide(tmp_path)

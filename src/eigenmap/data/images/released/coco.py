@@ -1,4 +1,4 @@
-"""COCO 2017: labels of images from the json of their instances."""
+"""COCO 2017: image labels from the JSON files of instances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAYOUT = Layout(
 
 
 def read_coco(folder: Path) -> Released:
-    """Search for the validation images in the training images; those without an instance are left out.
+    """Read the training images as gallery and the validation images as queries; omit those without an instance.
 
     117,266 of the 118,287 training images and 4,952 of the 5,000 validation images have one, of 80 classes.
     """
@@ -36,15 +36,17 @@ def read_instances(folder: Path, part: str) -> dict[str, Any]:
     for name, keys in (("images", ("id", "file_name")), ("annotations", ("image_id", "category_id"))):
         rows = content.get(name) if isinstance(content, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) and set(keys) <= row.keys() for row in rows):
-            raise LAYOUT.damaged(file, f"{name} is no list of entries with {' and '.join(keys)}")
+            raise LAYOUT.damaged(file, f"{name} must be a list of entries with {' and '.join(keys)}")
     categories = content.get("categories")
     if not isinstance(categories, list) or not all(
         isinstance(row, dict) and isinstance(row.get("id"), int) and isinstance(row.get("name"), str)
         for row in categories
     ):
-        raise LAYOUT.damaged(file, "categories is no list of entries with id and name")
+        raise LAYOUT.damaged(file, "categories must be a list of entries with id and name")
     if not all(isinstance(row["id"], int) and isinstance(row["file_name"], str) for row in content["images"]):
-        raise LAYOUT.damaged(file, "images need whole numbers as id and text as file_name")
+        raise LAYOUT.damaged(file, "an image has an id that is not a whole number or a file_name that is not text")
+    if len({row["id"] for row in content["images"]}) < len(content["images"]):
+        raise LAYOUT.damaged(file, "two images have the same id")
     return dict(content)
 
 

@@ -1,4 +1,4 @@
-"""Listed images of a released data set, and errors about sets that are incomplete."""
+"""Image lists of released data sets, and errors about incomplete ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Listing:
         return Listing([self.files[row] for row in rows.tolist()], self.labels.subset(rows))
 
     def drawn(self, count: int, seed: int) -> Listing:
-        """Return at most `count` images, drawn by a seed, in the order of the list."""
+        """Return at most `count` randomly drawn images, in the order of the list."""
         if len(self) <= count:
             return self
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
@@ -39,7 +39,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Released:
-    """A released set: `queries` are searched for in `gallery`."""
+    """A released set: `queries`, and the `gallery` in which they are searched."""
 
     gallery: Listing
     queries: Listing
@@ -47,7 +47,7 @@ class Released:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a released set looks like on disk, for errors."""
+    """Expected files of a released set, for errors."""
 
     name: str
     expected: str
@@ -56,21 +56,26 @@ class Layout:
         """Read a text file of the set."""
         file = folder / inside
         if not file.is_file():
-            raise EigenmapError(f"There is no {file}: {folder} has to hold {self.name} as released: {self.expected}.")
+            raise self._missing(file, folder)
         try:
             return file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise self.damaged(file, str(error)) from error
 
     def damaged(self, file: Path, reason: str) -> EigenmapError:
-        """Describe a file that cannot be understood."""
+        """Return an error about a file that cannot be parsed."""
         return EigenmapError(f"{file} is damaged ({reason}): extract {self.name} again.")
+
+    def _missing(self, path: Path, folder: Path) -> EigenmapError:
+        return EigenmapError(
+            f"{path} does not exist: {folder} must contain {self.name} as released, with {self.expected}."
+        )
 
     def require_images(self, folder: Path, inside: str, names: Sequence[str]) -> list[Path]:
         """Return the paths of listed images; raise if some are not there."""
         home = folder / inside
         if not home.is_dir():
-            raise EigenmapError(f"There is no {home}: {folder} has to hold {self.name} as released: {self.expected}.")
+            raise self._missing(home, folder)
         if not names:
             raise EigenmapError(f"{self.name} in {folder} lists no images for {inside}: extract it again.")
         for name in names:

@@ -1,4 +1,4 @@
-"""MIRFLICKR-25000: 38 annotations, 24 potential labels and 14 relevant ones."""
+"""MIRFLICKR-25000: 38 annotations, 24 of potential and 14 of relevant labels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LAYOUT = Layout(
 )
 ANNOTATIONS = "mirflickr25k_annotations_v080"
 QUERIES = 2000
-"""The set has no official split; this many queries, drawn by a fixed seed, are customary."""
+"""Number of queries. The set has no official split; 2,000 images, drawn with a fixed seed, are customary."""
 
 
 def read_mirflickr(folder: Path, queries: int = QUERIES) -> Released:
-    """Search for 2,000 images in the others; images without any of the annotations are left out."""
+    """Read 2,000 random images as queries and the others as gallery; omit images without annotations."""
     home = folder / ANNOTATIONS
     files = sorted(file for file in home.glob("*.txt") if "readme" not in file.name.lower())
     if not files:
-        raise EigenmapError(f"There are no annotations in {home}: {folder} has to hold {LAYOUT.expected}.")
+        raise EigenmapError(f"{home} contains no annotations: {folder} must contain {LAYOUT.expected}.")
     numbers = {file.stem: _numbers(folder, file) for file in files}
     count = len(list((folder / "mirflickr").glob("im*.jpg")))
     names = [f"im{number}.jpg" for number in range(1, max(count, max(map(max, numbers.values()))) + 1)]

@@ -1,4 +1,4 @@
-"""NUS-WIDE: 81 concepts, of which the 21 most frequent are used, as in the literature on retrieval."""
+"""NUS-WIDE: the 21 most frequent of its 81 concepts, as in the literature on retrieval."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CLASSES = 21
 
 
 def read_nus_wide(folder: Path, classes: int = CLASSES) -> Released:
-    """Search for images of the official test list in those of the training list.
+    """Read the official training list as gallery and the test list as queries.
 
-    Both keep the images that have one of the most frequent concepts: 195,834 of 269,648 have one of 21.
+    Both keep only images with one of the most frequent concepts: 195,834 of 269,648 have one of the 21.
     """
     concepts = LAYOUT.text(folder, "ConceptsList/Concepts81.txt").split()
     names = {part: _images(folder, part) for part in ("Train", "Test")}
@@ -42,13 +42,13 @@ def read_nus_wide(folder: Path, classes: int = CLASSES) -> Released:
 
 
 def _images(folder: Path, part: str) -> list[str]:
-    """Return the listed images; the lists are written with backslashes."""
+    """Return the listed images; the lists use backslashes."""
     lines = LAYOUT.text(folder, f"ImageList/{part}Imagelist.txt").splitlines()
     return [line.strip().replace("\\", "/") for line in lines if line.strip()]
 
 
 def _marks(folder: Path, concept: str, part: str, count: int) -> Tensor:
-    """Return whether each listed image shows the concept: a 0 or 1 per line."""
+    """Return whether each listed image shows the concept, from one 0 or 1 per line."""
     inside = f"Groundtruth/TrainTestLabels/Labels_{concept}_{part}.txt"
     words = LAYOUT.text(folder, inside).split()
     if not set(words) <= {"0", "1"}:

@@ -13,13 +13,13 @@ from eigenmap.data.images.released.layout import Layout, Released
 
 @dataclass(frozen=True)
 class ReleasedSet:
-    """A set to search in: how it is read, how many results count in the paper, and how many images it has."""
+    """A released set: its reader and layout, the number of results that count in the paper, and its size."""
 
     read: Callable[[Path], Released]
     layout: Layout
     top: int
     images: tuple[int, int]
-    """Images of the released gallery and queries, before those without a label are left out."""
+    """Number of images in the released gallery and queries, including those without a label."""
 
 
 RELEASED: dict[str, ReleasedSet] = {
@@ -37,6 +37,6 @@ def read_released(name: str, folder: Path) -> Released:
     if not folder.is_dir():
         layout = RELEASED[name].layout
         raise EigenmapError(
-            f"There is no folder {folder}: it has to hold {layout.name} as released: {layout.expected}."
+            f"The folder {folder} does not exist: it must contain {layout.name} as released, with {layout.expected}."
         )
     return RELEASED[name].read(folder)

@@ -1,4 +1,4 @@
-"""PASCAL VOC 2012: labels of images from the xml of their objects."""
+"""PASCAL VOC 2012: image labels from the XML files of objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLASSES = (
 
 
 def read_voc(folder: Path) -> Released:
-    """Search for the 5,823 images of val.txt in the 5,717 of train.txt."""
+    """Read the 5,717 images of train.txt as gallery and the 5,823 of val.txt as queries."""
     return Released(_listing(folder, "train"), _listing(folder, "val"))
 
 
@@ -39,7 +39,7 @@ def _listing(folder: Path, part: str) -> Listing:
 def _objects(folder: Path, inside: str) -> set[str]:
     """Return the classes of the objects in an image."""
     text, file = LAYOUT.text(folder, inside), folder / inside
-    if "<!" in text:  # no file of the set declares anything; entities could be made to grow without end
+    if "<!" in text:  # no file of the set has declarations; entities could expand without end
         raise LAYOUT.damaged(file, "it has declarations")
     try:
         root = ElementTree.fromstring(text)
