@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "graphs.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     names: dict[str, Any] = {}
     for example in examples:
         shorter = re.sub(r"steps=\d+", "steps=2", example)

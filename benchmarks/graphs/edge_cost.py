@@ -89,7 +89,10 @@ class Ours(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         width = usual_width(given.words, len(given.x))
-        network = Network(ResidualMLP(given.x.shape[1], width, GRAPH.blocks), LENGTH).to(given.device).eval()
+        encoder = ResidualMLP(given.x.shape[1], width, GRAPH.blocks)
+        if isinstance(given.x, Tensor):  # dense features are standardised, as in a fit
+            encoder.standardise(torch.randn(given.x.shape[1]), torch.rand(given.x.shape[1]) + 0.5)
+        network = Network(encoder, LENGTH).to(given.device).eval()
         self.width, self.folded = width, FoldedMLP(network, "encoder", how)
         self.rotation = torch.randn(width, LENGTH, device=given.device) / width**0.5
         self.again = torch.randn(LENGTH, LENGTH, device=given.device) / LENGTH**0.5
@@ -140,6 +143,9 @@ def methods(given: Inputs, hows: dict[str, Inference]) -> Iterator[Method]:
             lambda node, ours=ours: ours.classify(ours.code(given.x[node : node + 1])),
             features + weights_of(ours),
         )
+    # With edges, in the last precision that is not compiled: that is slower.
+    name, how = [(name, how) for name, how in hows.items() if not how.compile][-1]
+    ours = Ours(given, how)
     for way in WAYS:
         yield Method(
             f"ours with edges, {way.in_words}, {name}",

@@ -12,6 +12,7 @@ from benchmarks.common.plan import Job, Place, planned
 from benchmarks.graphs import RESULTS, edge_tables, edges, made, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
+from benchmarks.graphs.tasks import PUBLISHED
 
 SIDE_BY_SIDE = 8
 WRITTEN_BY = "written by python -m benchmarks graphs page"
@@ -60,7 +61,7 @@ def with_edges(device: str) -> Iterator[Job]:
         words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
         where = ("run", "--data", "{data}", "--results", "{results}", "--device", "{device}")
         seconds = plan.START + run.seconds * (plan.ON_A_CPU if device == "cpu" else 1.0)
-        needs = () if run.data in made.RECIPES else (f"{run.data}.npz",)
+        needs = () if run.data in made.RECIPES else (f"{run.data.removesuffix(PUBLISHED)}.npz",)
         yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", needs)
 
 

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
-from benchmarks.graphs.edge_tables import edge_costs, own_graphs, with_edges
+from benchmarks.graphs.edge_tables import edge_costs, own_graphs, twenty_labels, with_edges
 from benchmarks.graphs.goals import goals
 from benchmarks.graphs.jobs import (
     CANDIDATES,
@@ -302,7 +302,7 @@ def page(folder: Path) -> str:
     """The whole page."""
     finished = Finished(folder)
     parts = (
-        *(findings, goals, with_edges, own_graphs, edge_costs),
+        *(findings, goals, with_edges, own_graphs, twenty_labels, edge_costs),
         *(quality, other_forms, lengths, probes, cost, screening),
     )
     blocks = [block for part in parts for block in part(finished)]

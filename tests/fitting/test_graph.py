@@ -211,6 +211,19 @@ def test_the_network_is_wide_where_dense_features_belong_to_many_nodes(monkeypat
     assert width(GRAPH.x, 32) == 32
 
 
+def test_small_graphs_are_trained_for_fewer_steps_unless_a_length_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_recipes, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(graph_recipes, "MOST_PASSES", 1)
+    edges = describe(load_graph((GRAPH.x, GRAPH.edge_index)).walk())["edges"]
+    said: list[str] = []
+    model = fit_graph((GRAPH.x, GRAPH.edge_index), 6, **SMALL, say=said.append)
+    steps = -(-edges // SMALL["batch_size"])
+    assert model.training["steps"] == steps < 100 and any(f"{steps} steps instead of 1,500" in line for line in said)
+    assert fit(steps=5).training["steps"] == 5
+    recipe = graph_recipes.GraphRecipe(steps=7)
+    assert fit_graph((GRAPH.x, GRAPH.edge_index), 6, **SMALL, recipe=recipe).training["steps"] == 7
+
+
 def test_longer_walks_are_those_of_the_diffused_graph_and_the_graph_itself_is_described() -> None:
     model = fit(go_on=0.6, walks=2)
     same = fit(diffuse(em.load_graph((GRAPH.x, GRAPH.edge_index)), 0.6, 2))

@@ -56,6 +56,20 @@ def test_a_network_made_in_inference_mode_is_folded_too() -> None:
         torch.testing.assert_close(run(x), network(x)[0], atol=1e-5, rtol=1e-5)
 
 
+def test_layers_are_rebuilt_when_a_module_or_the_network_is_replaced() -> None:
+    network, folding, x = trained(), Folding(), torch.randn(4, 12)
+    folding.of(network, "encoder", Inference())
+    folding.of(network, "projector", Inference())
+    network.encoder.norm = torch.nn.BatchNorm1d(16).eval()  # type: ignore[union-attr, assignment]
+    other = Network(ResidualMLP(12, width=16, blocks=2), 5).eval()
+    for each in (network, other, network):
+        for place, output in enumerate(("encoder", "projector")):
+            run = folding.of(each, output, Inference())  # type: ignore[arg-type]
+            assert run is not None
+            with torch.no_grad():
+                torch.testing.assert_close(run(x), each(x)[place], atol=1e-5, rtol=1e-5)
+
+
 def test_layers_are_rebuilt_when_weights_change() -> None:
     network, folding, x = trained(), Folding(), torch.randn(4, 12)
     first = folding.of(network, "encoder", Inference())

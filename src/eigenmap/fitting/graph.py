@@ -28,7 +28,7 @@ from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import Objective, build
-from eigenmap.recipes.graph import GRAPH, GraphRecipe, get_graph_recipe, objective_options, usual_width
+from eigenmap.recipes.graph import GRAPH, GraphRecipe, get_graph_recipe, objective_options, usual_steps, usual_width
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.feature_propagation import propagated_features
@@ -136,6 +136,8 @@ def fit_graph(
     chosen = chosen.but(width=chosen.width or usual_width(words, len(data)))
     about, digest = describe(walk, count), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
+    if recipe == "auto" and not options.length_given:
+        chosen = _shortened(chosen, about["edges"], options.say)
     task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
         task = replace(task, walk=diffuse(data, chosen.go_on, chosen.walks, options.seed).walk(), edges=walk)
@@ -389,6 +391,14 @@ def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> G
         raise EigenmapError(f"{recipe.n_components:,} components cannot be learned from {nodes:,} nodes.")
     say(f"{nodes:,} nodes allow {nodes - 1:,} components, not {recipe.n_components:,}.")
     return recipe.but(n_components=nodes - 1)
+
+
+def _shortened(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe:
+    """Limit the passes over the edges of a small graph."""
+    steps = usual_steps(recipe.steps, edges, recipe.batch_size)
+    if steps < recipe.steps:
+        say(f"The graph is small: {steps:,} steps instead of {recipe.steps:,}; set steps for another number.")
+    return recipe.but(steps=steps)
 
 
 def _placed(walk: Adjacency, x: Tensor | SparseRows, device: torch.device) -> tuple[Adjacency, Tensor | SparseRows]:

@@ -10,6 +10,7 @@ weights of their columns. Only the requested output is computed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,13 +122,26 @@ class Folding:
 
     def __init__(self) -> None:
         self._made: dict[Output, tuple[object, FoldedMLP]] = {}
+        self._places: list[Mapping[str, object]] = []
 
     def of(self, network: Network, output: Output, how: Inference) -> FoldedMLP | None:
         """Return the layers for one output; None if the encoder is of another kind, or is in training mode."""
         if not isinstance(network.encoder, ResidualMLP) or network.training or type(network) is not Network:
             return None
-        state = [*network.parameters(), *network.buffers()]
-        key = (how, tuple((id(tensor), _version(tensor), tensor.data_ptr()) for tensor in state))
-        if output not in self._made or self._made[output][0] != key:
-            self._made[output] = (key, FoldedMLP(network, output, how))
+        if output not in self._made or self._made[output][0] != (how, id(network), self._state()):
+            # Looking the tensors up by `parameters()` in every call would take longer than encoding one node.
+            self._places = [
+                place
+                for module in network.modules()
+                for place in (module._parameters, module._buffers, module._modules)
+            ]
+            self._made[output] = ((how, id(network), self._state()), FoldedMLP(network, output, how))
         return self._made[output][1]
+
+    def _state(self) -> tuple[object, ...]:
+        """Return what changes when a weight is changed, moved or replaced, or a module is."""
+        found = (value for place in self._places for value in place.values() if value is not None)
+        return tuple(
+            (id(value), _version(value), value.data_ptr()) if isinstance(value, Tensor) else id(value)
+            for value in found
+        )

@@ -25,6 +25,20 @@ def usual_width(words: bool, nodes: int) -> int:
     return NARROW if words or nodes < MANY_NODES else WIDE
 
 
+MOST_PASSES, FEWEST_STEPS = 64, 100
+"""Default maximum number of passes over the edges, and minimum number of steps. In longer training of a small graph,
+the two ends of held-out edges share less and less of their codes."""
+
+
+def usual_steps(steps: int, edges: int, batch_size: int) -> int:
+    """Return the default number of steps for a graph: fewer than those of the recipe if it has few edges.
+
+    >>> usual_steps(1500, edges=5_278, batch_size=1024), usual_steps(1500, edges=250_000, batch_size=1024)
+    (330, 1500)
+    """
+    return min(steps, max(FEWEST_STEPS, -(-MOST_PASSES * edges // batch_size)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class GraphRecipe(BaseRecipe):
     """All settings of a fit on a graph; change some with `recipe.but(width=512, hops=2)`.
@@ -46,7 +60,8 @@ class GraphRecipe(BaseRecipe):
         self_loops: "remove" or "keep".
         held_out: share of the edges withheld from training to evaluate the codes, at most 10,000 edges.
         batch_size: edges per step (for node blocks: nodes on each side).
-        steps: number of training steps.
+        steps: number of training steps. With the recipe "auto" and no length given, a small graph gets fewer: at most
+            64 passes over its edges.
         codes: network output that becomes the code; "auto" decides on held-out edges.
         neighbours: use of neighbours by codes when edges are available at inference: "none", "S", "S2", "concat" or
             "pagerank" (`relations.propagation`); "auto" chooses at the end of the fit, without labels.

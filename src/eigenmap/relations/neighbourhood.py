@@ -176,7 +176,7 @@ class Neighbourhood:
         loop: float,
     ) -> Neighbourhood:
         """Build it from all edges (row in R, any column), each once, and the degrees of nodes."""
-        from scipy.sparse import coo_matrix, diags
+        from scipy.sparse import csr_matrix
 
         order = np.argsort(nodes)
         ordered = nodes[order]
@@ -189,16 +189,15 @@ class Neighbourhood:
         c, is_inside = place(columns)
         around = np.unique(columns[~is_inside])
         b = np.searchsorted(around, columns[~is_inside])
-        inside = coo_matrix((weights[is_inside], (r[is_inside], c[is_inside])), shape=(len(nodes),) * 2)
-        outside = coo_matrix((weights[~is_inside], (r[~is_inside], b)), shape=(len(nodes), len(around)))
-        own, others = (diags(1 / np.sqrt(degrees(part)), dtype=np.float64) for part in (nodes, around))
-        looped = inside + loop * diags(np.ones(len(nodes)))
-        return cls(
-            nodes,
-            around,
-            (own @ looped @ own).tocsr().astype(np.float32),
-            (own @ outside @ others).tocsr().astype(np.float32),
-        )
+        own, others = (1 / np.sqrt(degrees(part)) for part in (nodes, around))
+        every = np.arange(len(nodes))
+        near, near_columns = np.concatenate([r[is_inside], every]), np.concatenate([c[is_inside], every])
+        values = own[near] * np.concatenate([weights[is_inside], np.full(len(nodes), loop)]) * own[near_columns]
+        far = r[~is_inside]
+        # Scaled before the matrices are made: for a single node, products of sparse matrices would take longer.
+        inside = csr_matrix((values.astype(np.float32), (near, near_columns)), shape=(len(nodes),) * 2)
+        scaled = (own[far] * weights[~is_inside] * others[b]).astype(np.float32)
+        return cls(nodes, around, inside, csr_matrix((scaled, (far, b)), shape=(len(nodes), len(around))))
 
     def states(self, way: Propagation, own: Matrix, boundary: Sequence[Matrix]) -> list[Matrix]:
         """Return h^0, h^1, ... of R, from h^0 of R and the states of B for each hop."""

@@ -75,6 +75,12 @@ def test_a_published_split_leaves_test_nodes_in_the_graph(folder: Path) -> None:
     assert all(0 <= run["unseen"] <= 1 for run in result["runs"])
 
 
+def test_a_set_with_its_published_split(folder: Path) -> None:
+    np.savez(folder / "planetoid_citeseer.npz", **np.load(folder / "actor.npz"))
+    task = load_task(folder, "planetoid_citeseer-official", "seen", 0, 1)
+    assert [len(part) for part in task.splits[0]] == [150, 90, 60]
+
+
 def test_propagated_features_of_withheld_nodes_come_from_the_whole_graph(folder: Path) -> None:
     task = load_task(folder, "planetoid_cora", "unseen", 0, 1)
     _, once, twice = edges.propagated(task, 2)
