@@ -79,3 +79,11 @@ def test_more_minutes_continue_a_run_that_has_ended(tmp_path: Path) -> None:
     said: list[str] = []
     model = fit(out=tmp_path / "run", resume=True, steps=None, minutes=(2 * seconds + 1) / 60, say=said.append)
     assert model.training["steps"] > 12 and any("12 steps" in line and "continued" in line for line in said)
+
+
+def test_steps_and_minutes_end_at_whichever_comes_first(tmp_path: Path) -> None:
+    assert fit(steps=7, minutes=5).training["steps"] == 7
+    assert fit(steps=1_000_000, minutes=0.001).training["steps"] < 1_000
+    first = fit(out=tmp_path, steps=5, minutes=5)
+    assert first.training["steps"] == 5
+    assert fit(out=tmp_path, resume=True, steps=9, minutes=5).training["steps"] == 9

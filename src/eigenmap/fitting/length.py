@@ -12,6 +12,7 @@ from eigenmap.fitting.problem import Problem, Task
 from eigenmap.training import TrainingConfig, budget_in_words, measure_step, steps_for_budget
 from eigenmap.training.checkpoint import Checkpoint
 from eigenmap.training.threads import fastest_threads, is_fixed
+from eigenmap.training.time_budget import MOST_STEPS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -22,10 +23,11 @@ A_REST = 0.05
 
 
 class Length(NamedTuple):
-    """The training configuration, with its number of steps, and the seconds after which the run ends."""
+    """The training configuration, with its number of steps, and the seconds and steps after which the run ends."""
 
     config: TrainingConfig
     deadline: float | None = None
+    most_steps: int | None = None
 
 
 def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> int:
@@ -69,9 +71,11 @@ def settle(
         seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
         # One step at least, whatever the time.
         deadline = max(60 * options.minutes - (time.perf_counter() - began), seconds)
-        steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds), deadline))
-        options.say(budget_in_words(steps, task.step_in_words, options.minutes))
-        return Length(options.config(task.recipe, steps), deadline)
+        most = options.steps or MOST_STEPS
+        steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds, most=most), deadline))
+        if steps < most:
+            options.say(budget_in_words(steps, task.step_in_words, options.minutes))
+        return Length(options.config(task.recipe, steps), deadline, options.steps)
     deadline = fabric.broadcast(60 * options.minutes - (time.perf_counter() - began))
     return _resumed(task, config, options, saved, deadline)
 
@@ -85,12 +89,14 @@ def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Che
     ended = (saved.step if saved.position is None else saved.position) >= config.steps
     if left <= 0 or (ended and left < A_REST * deadline):
         options.say(f"The run has had its {options.minutes:g} min already: there is nothing left to train.")
-        return Length(config, deadline)
+        return Length(config, deadline, options.steps)
     further = int(left * saved.step / max(saved.seconds, 1e-9))
-    if not ended or not further:
-        return Length(config, deadline)
+    if options.steps is not None:
+        further = min(further, options.steps - saved.step)
+    if not ended or further < 1:
+        return Length(config, deadline, options.steps)
     options.say(f"The run has ended after {saved.step:,} steps and is continued, by about {further:,}.")
-    return Length(options.config(task.recipe, saved.step + further), deadline)
+    return Length(options.config(task.recipe, saved.step + further), deadline, options.steps)
 
 
 def settle_threads(

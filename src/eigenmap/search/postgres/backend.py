@@ -69,7 +69,7 @@ class PostgresBackend:
             raise
         if found is None:
             connection.close()
-            raise EigenmapError(f"there is no table {table} at {address(url)}; create it with `eigenmap index --to`")
+            raise EigenmapError(f"there is no table {table} at {address(url)}; choose another, or index into it first")
         backend = cls(url, connection, found)
         backend._number = number
         return backend
