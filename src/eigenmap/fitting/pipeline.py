@@ -137,8 +137,7 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
         problem.network.eval()
         return problem.code(say)
     assert problem.evidence is not None
-    # Without backward passes: about a third of the work of training.
-    seconds = problem.pairs_to_align * result.seconds / (max(1, result.steps) * recipe.batch_size) / 3
+    seconds = problem.seconds_to_align(result.seconds / max(1, result.steps), recipe.batch_size)
     if seconds > WORTH_SAYING:
         say(f"Training is complete; ordering the features takes about {seconds:.0f} s more.")
     problem.network.eval()
