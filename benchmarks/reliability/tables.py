@@ -49,6 +49,8 @@ def page(stored: Stored) -> str:
         _disk(results),
         _damage(results),
         _requests(results),
+        _database(results),
+        _busy(results),
         _steady(results),
         _together(results),
         _numbers(results),
@@ -149,6 +151,52 @@ def _requests(results: dict[str, Result]) -> str:
         f"{counts['read slowly']:,} answers read slowly. Failures (no announced answer): "
         f"{sum(each['failed'] for each in found):,}. After SIGTERM the server ended within {max(stops):.1f} s."
     )
+
+
+def _database(results: dict[str, Result]) -> str:
+    about = (
+        "The PostgreSQL server behind a table of codes is stopped (politely, at once, and as in a loss of power) and "
+        "started again while four clients search, add, replace and delete. A search finds what it finds without "
+        "restarts, or is refused in one sentence; afterwards the table holds exactly what was confirmed, and of each "
+        "refused change all or nothing. `eigenmap serve` shows folders and has no database behind it."
+    )
+    found = results.get("database")
+    if found is None:
+        return f"## A database that restarts\n\n{about}\n\nNot run."
+    counts = found["counts"]
+    restarts = sum(count for name, count in counts.items() if name.startswith("restarted"))
+    return (
+        f"## A database that restarts\n\n{about}\n\n{found['rounds']:,} operations during {restarts} restarts, each "
+        f"away for {min(found['measured']['seconds_away']):.1f} to {max(found['measured']['seconds_away']):.1f} s: "
+        f"{counts.get('search answered', 0):,} searches answered and {counts.get('search refused', 0):,} refused, "
+        f"{counts.get('change made', 0):,} changes made and {counts.get('change refused', 0):,} refused. Failures: "
+        f"{found['failed']:,}."
+    )
+
+
+def _busy(results: dict[str, Result]) -> str:
+    about = (
+        "`eigenmap fit images --minutes M` on the embedded catalogue, beside a process per core that computes without "
+        "a pause. Training has to end within M minutes and a tenth. The minutes include the time that ordering the "
+        "features takes afterwards, up to half of them; beyond that, and for imports and reading, the command takes "
+        "longer."
+    )
+    found = results.get("busy")
+    if found is None:
+        return f"## A busy minute\n\n{about}\n\nNot run."
+    rows = [
+        [
+            f"{found['protocol']['minutes']:g}",
+            f"{run['load']:.0f}",
+            f"{run['threads']}",
+            f"{run['steps']:,}",
+            f"{run['training_seconds']:.0f}",
+            f"{run['command_seconds']:.0f}",
+        ]
+        for run in found["measured"].get("runs", [])
+    ]
+    head = ["minutes", "load of the machine", "threads", "steps", "training, s", "whole command, s"]
+    return f"## A busy minute\n\n{about}\n\n" + table(head, rows)
 
 
 def _steady(results: dict[str, Result]) -> str:
