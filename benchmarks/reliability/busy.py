@@ -3,9 +3,9 @@
     python -m benchmarks.reliability.busy --minutes 1
 
 `eigenmap fit images --minutes 1` trains on the embedded catalogue, free to choose its threads, while as many processes
-as there are cores compute without a pause; whatever else the machine does comes on top, and the load is stored. Training
-with the measurements before it must end within the minutes and a tenth. The time of the whole command is stored too: it
-has imports, reading, and the part of ordering the features that half of the minutes could not hold.
+as there are cores compute without a pause; whatever else the machine does comes on top, and the load is stored.
+Training must end within the minutes and a tenth. The time of the whole command is stored too: it has imports, reading,
+and the part of ordering the features that half of the minutes could not hold.
 """
 
 from __future__ import annotations
