@@ -71,6 +71,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
             thread.join()
         for client in clients:
             client.compare()
+        _stop(data, "at once")  # the helpers of earlier starts would leave it running
 
 
 def _fill(url: str, codes: Any) -> list[list[str]]:

@@ -109,4 +109,4 @@ def test_the_minutes_include_the_ordering_of_features(pairs: int, seconds: float
     )
     config = RunOptions(steps=1).config(task.recipe, 1)
     problem = replace(task.problem(start(config), config), pairs_to_align=pairs)
-    assert training_seconds(task, problem, minutes=1.0, step_seconds=1.0) == pytest.approx(seconds)
+    assert training_seconds(task, problem, left=60.0, step_seconds=1.0) == pytest.approx(seconds)

@@ -61,7 +61,7 @@ def settle(
     """Choose the number of threads, and turn a length in minutes into steps and a deadline.
 
     The time that both take counts as part of the minutes, and so does that of ordering the features afterwards, for
-    which up to half of the minutes is kept.
+    which up to half of the time is kept.
     """
     began = time.perf_counter()
     seconds = settle_threads(problem, config, fabric, options, saved)
@@ -70,23 +70,22 @@ def settle(
     if saved is None:
         assert problem.relation is not None
         seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
+        left = 60 * options.minutes - (time.perf_counter() - began)
         # One step at least, whatever the time.
-        deadline = max(
-            training_seconds(task, problem, options.minutes, seconds) - (time.perf_counter() - began), seconds
-        )
+        deadline = max(training_seconds(task, problem, left, seconds), seconds)
         most = options.steps or MOST_STEPS
         steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds, most=most), deadline))
         if steps < most:
             options.say(budget_in_words(steps, task.step_in_words, options.minutes))
         return Length(options.config(task.recipe, steps), deadline, options.steps)
-    whole = training_seconds(task, problem, options.minutes, saved.seconds / max(1, saved.step))
-    deadline = fabric.broadcast(whole - (time.perf_counter() - began))
+    left = 60 * options.minutes - (time.perf_counter() - began)
+    deadline = fabric.broadcast(training_seconds(task, problem, left, saved.seconds / max(1, saved.step)))
     return _resumed(task, config, options, saved, deadline)
 
 
-def training_seconds(task: Task, problem: Problem, minutes: float, step_seconds: float) -> float:
-    """Return what is left of the minutes for training."""
-    return 60 * minutes - min(problem.seconds_to_align(step_seconds, task.recipe.batch_size), 30 * minutes)
+def training_seconds(task: Task, problem: Problem, left: float, step_seconds: float) -> float:
+    """Return what ordering the features leaves of the time for training: half of it at least."""
+    return left - min(problem.seconds_to_align(step_seconds, task.recipe.batch_size), left / 2)
 
 
 def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Checkpoint, deadline: float) -> Length:
