@@ -204,7 +204,9 @@ def _steady(results: dict[str, Result]) -> str:
         "Training, serving and appending side by side. The slope of anonymous memory is that of Theil and Sen through "
         "the medians of each minute, with its 95 % interval, after a fifth of the time as warm-up. It counts as a "
         "failure if the interval lies above zero and the growth exceeds 1.5 MiB: an interval above zero with a smaller "
-        "growth is not proof of no leak, only of none that this time could tell from the allocator."
+        "growth is not proof of no leak, only of none that this time could tell from the allocator. A leak grows as "
+        "much in the second half as in the first; warming up does not. Open files are the fewest in the first and in "
+        "the last third, and the most at any time: files that are open during an operation only come and go."
     )
     found = results.get("steady")
     if found is None:
@@ -213,7 +215,7 @@ def _steady(results: dict[str, Result]) -> str:
     for role in ("training", "serving", "appending"):
         one = found["measured"].get(role)
         if one is None:
-            rows.append([role, *[NOT_RUN] * 4])
+            rows.append([role, *[NOT_RUN] * 6])
             continue
         slope, low, high = one["mb_per_hour"]
         early, late = one["open_files_early_and_late"]
@@ -223,11 +225,22 @@ def _steady(results: dict[str, Result]) -> str:
                 f"{one['mb']:,.0f}",
                 f"{slope:.1f} ({low:.1f} to {high:.1f})",
                 f"{one['growth_mb']:.2f}",
+                _second_half(one),
                 f"{early:g} / {late:g}",
+                f"{one['most_open_files']}",
             ]
         )
-    head = ["process", "memory, MB", "MB per hour (interval)", "growth while measured, MB", "open files, early / late"]
+    head = [
+        *("process", "memory, MB", "MB per hour (interval)", "growth while measured, MB", "of the second half, MB"),
+        *("fewest open files, early / late", "most"),
+    ]
     return f"## {found['protocol']['minutes']:g} minutes side by side\n\n{about}\n\n" + table(head, rows)
+
+
+def _second_half(one: Result) -> str:
+    """Growth of the medians of each minute in the second half of the time."""
+    minutes = one["mb_by_minute"]
+    return f"{minutes[-1] - minutes[len(minutes) // 2]:.2f}"
 
 
 def _together(results: dict[str, Result]) -> str:
