@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from eigenmap.data.images.catalogue import SplitName
 from eigenmap.demo import METRIC_NAMES, Demo, Method, run
 from eigenmap.demo.methods import NAMES, stored_rival, where_pixels_are_level
 from eigenmap.demo.page import score_rows
-from eigenmap.fitting import pipeline
 
 FIGURES = (
     *("retrieval", "retrieval-top100", "spectrum", "lengths", "training", "exciting"),
@@ -112,13 +110,26 @@ def test_tables_have_a_cell_for_every_length(demo: Demo) -> None:
     assert rows[0][0] == NAMES["ours"] and rows[-1][-1].endswith("(784)")
 
 
-def test_steps_follow_the_time_there_is_up_to_the_rival(monkeypatch: pytest.MonkeyPatch) -> None:
-    speeds = cycle((2.0, 0.5, 0.6))
-    monkeypatch.setattr(pipeline, "step_seconds", lambda *arguments, **options: next(speeds))
-    images = few("train", False)
-    assert study.affordable_steps(images, seconds=150, most=540) == 300
-    assert study.affordable_steps(images, seconds=5_000, most=540) == 540
-    assert study.affordable_steps(images, seconds=0.1, most=540) == study.FEWEST_STEPS
+@pytest.mark.parametrize("minutes", [0.001, 0.2])
+def test_the_time_limit_holds_however_few_steps_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, minutes: float
+) -> None:
+    """No least number of steps: a slow machine trains less, and the demo says that there is little to see."""
+    monkeypatch.setattr("eigenmap.demo.page.write_all", lambda demo, out: None)
+    said: list[str] = []
+    demo = run(tmp_path, minutes=minutes, progress=False, load=few, say=said.append)
+    assert 1 <= demo.steps < study.STEPS
+    assert demo.steps == min(scene.model.training["steps"] for scene in demo.scenes.values())
+    trained = sum(scene.model.training["seconds"] for scene in demo.scenes.values())
+    longest = max(record["seconds"] / record["step"] for scene in demo.scenes.values() for record in scene.history)
+    assert trained <= max(60 * minutes, study.SHORTEST_S) + 2 * longest
+    assert any("of the rival's 450" in line and "little to see" in line for line in said)
+
+
+def test_steps_end_with_those_of_the_rival(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("eigenmap.demo.page.write_all", lambda demo, out: None)
+    monkeypatch.setattr(study, "STEPS", 3)
+    assert run(tmp_path, minutes=5, progress=False, load=few).steps == 3
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def jobs(place: Place) -> Iterator[Job]:
     yield job("attack", "attack", 300)
     yield job("together", "together", 300)
     yield job("lost-rank", "lost_rank", 120)
+    yield job("database", "database", 300)
+    yield job("busy", "busy", 150)
     for name, rounds in KILLED.items():
         words = ("--operation", name, "--rounds", str(rounds))
         yield job(f"kills-{slug(name)}", "kills", 10 + 4.0 * rounds, *words)

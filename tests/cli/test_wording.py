@@ -43,3 +43,14 @@ def test_flags_do_not_look_as_if_they_took_values() -> None:
     ):
         assert "<bool>" not in succeed(*verb, "--help").out
     assert re.search(r"--device +<auto\|cpu\|cuda>", succeed("embed", "--help").out)
+
+
+def test_no_message_of_the_database_names_an_option() -> None:
+    """They are raised for callers in Python too; `in_command_words` translates them for the command line."""
+    import eigenmap.search.postgres as room
+
+    for path in sorted(Path(room.__file__).parent.glob("*.py")):
+        assert not re.search(r"--[a-z]", path.read_text(encoding="utf-8")), path.name
+    options = {"force": "--force", "replace": "--force", "model": "--model"}
+    assert in_command_words("choose another table, or use replace=True", options).endswith("or use --force")
+    assert in_command_words("give the folder of its run as model=", options).endswith("as --model")

@@ -330,7 +330,6 @@ def test_minutes_become_steps() -> None:
         ((GRAPH.x[:2], np.array([[0], [1]])), {"n_components": 1}, "2 nodes.*few"),
         ((GRAPH.x, GRAPH.edge_index), {"objective": "best"}, "objective 'best'"),
         ((GRAPH.x, GRAPH.edge_index), {"steps": 0}, "steps"),
-        ((GRAPH.x, GRAPH.edge_index), {"minutes": 1.0, "steps": 3}, "not both"),
         ((GRAPH.x, GRAPH.edge_index), {"recipe": "gpu"}, "Unknown recipe"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 2.0}, "teleport.*probability"),
         ((GRAPH.x, GRAPH.edge_index), {"teleport": 0.5, "lazy": 0.5}, "together.*1"),

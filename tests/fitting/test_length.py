@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from eigenmap import Eigenmap, EigenmapError, fit_graph
+from eigenmap import Eigenmap, EigenmapError, fit_graph, recipes
 from eigenmap.fitting import length
-from eigenmap.training import checkpoint
+from eigenmap.fitting.images import ImageTask
+from eigenmap.fitting.length import training_seconds
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import ImageInput
+from eigenmap.training import checkpoint, start
 from eigenmap.training.threads import Measured
 from tests.graphs import blocks
 
@@ -79,3 +84,29 @@ def test_more_minutes_continue_a_run_that_has_ended(tmp_path: Path) -> None:
     said: list[str] = []
     model = fit(out=tmp_path / "run", resume=True, steps=None, minutes=(2 * seconds + 1) / 60, say=said.append)
     assert model.training["steps"] > 12 and any("12 steps" in line and "continued" in line for line in said)
+
+
+def test_steps_and_minutes_end_at_whichever_comes_first(tmp_path: Path) -> None:
+    assert fit(steps=7, minutes=5).training["steps"] == 7
+    assert fit(steps=1_000_000, minutes=0.001).training["steps"] < 1_000
+    first = fit(out=tmp_path, steps=5, minutes=5)
+    assert first.training["steps"] == 5
+    assert fit(out=tmp_path, resume=True, steps=9, minutes=5).training["steps"] == 9
+
+
+@pytest.mark.parametrize(
+    ("pairs", "seconds"),
+    [
+        (0, 60.0),
+        (960, 50.0),  # thirty batches of 32, a third of a second each
+        (25_600_000, 30.0),  # half of the time is left for training
+    ],
+)
+def test_the_minutes_include_the_ordering_of_features(pairs: int, seconds: float) -> None:
+    images = torch.randint(0, 256, (64, 1, 8, 8), dtype=torch.uint8)
+    task = ImageTask(
+        recipes.get("catalogue").but(batch_size=32), images, torch.arange(56), torch.arange(56, 64), ImageInput(8, 1)
+    )
+    config = RunOptions(steps=1).config(task.recipe, 1)
+    problem = replace(task.problem(start(config), config), pairs_to_align=pairs)
+    assert training_seconds(task, problem, left=60.0, step_seconds=1.0) == pytest.approx(seconds)

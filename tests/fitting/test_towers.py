@@ -93,7 +93,7 @@ def test_the_command_trains_towers(tmp_path: Path) -> None:
         ({"vectors": np.zeros((3, 4))}, "200 images.* 3 rows"),
         ({"n_components": 150}, "too few for 150 features"),
         ({"epochs": 0}, "epochs=0"),
-        ({"steps": 5, "minutes": 1}, "not both"),
+        ({"steps": 5, "epochs": 1}, "not both"),
         ({"width": 0}, "width"),
         ({"objective": "nothing"}, "objective"),
     ],

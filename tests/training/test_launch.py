@@ -177,7 +177,7 @@ def test_machines_are_those_of_torchrun_or_those_that_were_asked_for(monkeypatch
 def test_the_loss_of_another_process_is_named() -> None:
     """Of old it was a traceback of gloo."""
     lost = RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]: Connection reset by peer")
-    with pytest.raises(EigenmapError, match=r"another process.*lost.*--resume"):
+    with pytest.raises(EigenmapError, match=r"another process.*lost.*resume=True"):
         launch.name_lost_process(lost, 2)
     launch.name_lost_process(lost, 1)  # there was no other
     launch.name_lost_process(RuntimeError("shapes differ"), 2)

@@ -96,3 +96,23 @@ def test_the_last_check_fits_into_the_time() -> None:
     pace.paused(at=20.0)  # a check of ten seconds
     pace.advance(at=21.0)
     assert pace.left == 29  # ten more seconds are kept for the last one
+
+
+@pytest.mark.parametrize(
+    ("durations", "steps"),
+    [
+        ([0.25], 60),  # four times as many would fit
+        ([4.0] * 5 + [0.25], 60),  # slow at first: the estimate falls below, and rises above
+        ([2.0], 30),  # the deadline comes first
+    ],
+)
+def test_a_limit_of_steps_ends_the_run_before_the_deadline(durations: list[float], steps: int) -> None:
+    pace, at = Pace(60, deadline=60.0, most=60), 0.0
+    taken = 0
+    while not pace.ended:
+        at += durations[min(taken, len(durations) - 1)]
+        taken += 1
+        pace.advance(at)
+    assert taken == steps
+    assert at <= 60
+    assert pace.position == pytest.approx(60)  # the schedule has reached its end

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-ALIASES = {"overwrite": "--force", "n_components": "--components"}
+ALIASES = {"overwrite": "--force", "replace": "--force", "n_components": "--components"}
 """Arguments whose option has another name; used if the verb has that option."""
 ANYWHERE = {"force": "--force", "resume": "--resume", "bytes_per_item": "--bytes-per-item"}
 """Options that messages of one verb recommend for another."""

@@ -178,7 +178,7 @@ def _publish(descriptor: int, partial: Path, path: Path, replace: bool = True) -
 
 
 def _taken(path: Path) -> EigenmapError:
-    return EigenmapError(f"{path} exists; choose another name or allow overwriting")
+    return EigenmapError(f"{path} exists; choose another name, or use overwrite=True")
 
 
 def move_new_file(source: Path, target: Path) -> None:

@@ -203,7 +203,7 @@ def _take_place(
             if _removed_empty(target):
                 continue
             if not replace:
-                raise EigenmapError(f"{target} exists; choose another name or allow overwriting") from None
+                raise EigenmapError(f"{target} exists; choose another name, or use overwrite=True") from None
         lock = nullcontext() if held else folder_lock(target)
         with suppress(FileNotFoundError), lock:  # removed meanwhile: try again
             if check is not None:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from eigenmap import recipes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.words import count
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
 from eigenmap.data.images.catalogue import SplitName
@@ -27,11 +26,8 @@ from eigenmap.evaluation.baselines import labels_of
 from eigenmap.figures.answers import find_answers
 from eigenmap.figures.excitation import ExcitedFeature, excited_by
 from eigenmap.figures.gallery import Answers
-from eigenmap.fitting import pipeline
-from eigenmap.fitting.images import ImageTask, fit_images
-from eigenmap.fitting.options import RunOptions
-from eigenmap.model import Eigenmap, ImageInput
-from eigenmap.training import steps_for_budget
+from eigenmap.fitting.images import fit_images
+from eigenmap.model import Eigenmap
 from eigenmap.training.metrics import Record, read
 from eigenmap.training.provenance import environment
 from eigenmap.training.run import METRICS_FILE as METRICS_FILE
@@ -41,8 +37,10 @@ STEPS = 450
 """Training steps of each model and of the rival."""
 SHOWN_LENGTHS = (2, 4, 8, 16, 32)
 SHOWN_CLASSES = ("t-shirt", "coat", "sandal", "bag")
-FEWEST_STEPS = 200
-"""Minimum number of steps, however slow the machine: with fewer there is nothing to see."""
+FEW_STEPS = 200
+"""With fewer steps there is little to see, and the demo says so."""
+SHORTEST_S = 1.0
+"""Seconds that are left for training at least: one step is always taken."""
 RECIPE = recipes.get("catalogue")
 """Training settings of all models, including the rival (which has another objective)."""
 
@@ -71,9 +69,13 @@ class Demo:
     scenes: dict[str, Scene]
     rival: dict[str, Any]
     seed: int
-    steps: int
     seconds: dict[str, float]
     environment: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Training steps of each model; of the one with fewer, if time ended one of them early."""
+        return min(scene.history[-1]["step"] for scene in self.scenes.values())
 
 
 def run(
@@ -91,7 +93,7 @@ def run(
 
     Args:
         out: folder for report.html, demo.json, figures/ and the models in clean/ and posed/.
-        minutes: time for training both models; if `STEPS` steps do not fit, fewer are taken.
+        minutes: time limit for training both models; if `STEPS` steps do not fit, fewer are taken.
         steps: exact number of steps per model, however long they take.
         seed: seed of everything random.
         force: write to `out` even if it is not empty.
@@ -107,22 +109,25 @@ def run(
     began = time.perf_counter()
     rival = stored_rival()
     galleries = {name: load("train", name == "posed") for name in SCENES}
-    if steps is None:
-        steps = affordable_steps(galleries["clean"], 60 * minutes / len(SCENES), most=STEPS)
-        say(f"{steps:,} of {STEPS:,} steps per model fit into {minutes:g} minutes of training on this machine.")
     models = {}
+    loaded = time.perf_counter()
     for number, name in enumerate(SCENES, start=1):
         say(f"Training on the {name} catalogue ({number} of {len(SCENES)}) ...")
+        left = 60 * minutes - (time.perf_counter() - loaded)
+        share = max(left, SHORTEST_S) / (len(SCENES) - number + 1)
         models[name] = fit_images(
             galleries[name],
             recipe=RECIPE,
             out=out / name,
-            steps=steps,
+            steps=steps or STEPS,
+            minutes=None if steps else share / 60,
             seed=seed,
             force=force,
             progress=progress,
             say=say,
         )
+        if steps is None:
+            _note_steps(models[name], say)
     trained = time.perf_counter()
     say("Measuring retrieval ...")
     scenes = {}
@@ -130,7 +135,7 @@ def run(
         queries, history = load("query", name == "posed"), read(out / name / METRICS_FILE)
         scenes[name] = score_model(name, model, galleries[name], queries, rival, history)
     seconds = {"training": trained - began, "measuring": time.perf_counter() - trained}
-    demo = Demo(scenes, rival, seed, steps, seconds, environment())
+    demo = Demo(scenes, rival, seed, seconds, environment())
     say("Drawing the report ...")
     write_all(demo, out)
     return demo
@@ -152,14 +157,12 @@ def examples(model: Eigenmap, gallery: ImageSet, queries: ImageSet) -> list[Answ
     return find_answers(model, gallery, queries.subset(chosen), SHOWN_LENGTHS)
 
 
-def affordable_steps(images: ImageSet, seconds: float, most: int) -> int:
-    """Return the number of training steps that fit into `seconds` on this machine, at most `most`."""
-    rows = torch.arange(len(images))
-    recipe = RECIPE.but(batch_size=min(RECIPE.batch_size, len(images)), compile=False)
-    task = ImageTask(recipe, images.pixels, rows, rows, ImageInput(images.size, images.channels))
-    # The fastest of three: a brief disturbance would otherwise cost most of the training.
-    step_seconds = min(pipeline.step_seconds(task, RunOptions(steps=most), steps=6, warmup=2) for _ in range(3))
-    return steps_for_budget(seconds, step_seconds, least=min(FEWEST_STEPS, most), most=most)
+def _note_steps(model: Eigenmap, say: LogFunction) -> None:
+    """Say that time ended training early, if it did."""
+    steps = model.training["steps"]
+    if steps < STEPS:
+        little = ", with which there is little to see: allow more minutes" if steps < FEW_STEPS else ""
+        say(f"Time for {count(steps, 'step')} of the rival's {STEPS:,}{little}.")
 
 
 def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:

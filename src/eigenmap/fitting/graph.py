@@ -85,7 +85,7 @@ def fit_graph(
         out: folder for the model, checkpoints and metrics; without it nothing is written.
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
-        minutes: length of training in minutes, instead of the recipe's steps.
+        minutes: length of training in minutes, instead of the recipe's steps; with `steps`, whichever ends first.
         seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda".
@@ -114,6 +114,7 @@ def fit_graph(
         progress=progress,
         say=say,
         minutes=minutes,
+        steps=settings.get("steps"),
         threads=threads,
         length_given=minutes is not None or settings.get("steps") is not None,
     )

@@ -12,6 +12,7 @@ from eigenmap.fitting.problem import Problem, Task
 from eigenmap.training import TrainingConfig, budget_in_words, measure_step, steps_for_budget
 from eigenmap.training.checkpoint import Checkpoint
 from eigenmap.training.threads import fastest_threads, is_fixed
+from eigenmap.training.time_budget import MOST_STEPS
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -22,10 +23,11 @@ A_REST = 0.05
 
 
 class Length(NamedTuple):
-    """Training configuration, with its number of steps, and time limit of the run in seconds."""
+    """Training configuration, with its number of steps, and the seconds and steps after which the run ends."""
 
     config: TrainingConfig
     deadline: float | None = None
+    most_steps: int | None = None
 
 
 def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> int:
@@ -58,7 +60,8 @@ def settle(
 ) -> Length:
     """Choose the number of threads, and turn a length in minutes into steps and a deadline.
 
-    The time spent on both is part of the minutes.
+    The time spent on both is part of the minutes, as is that of ordering the features afterwards, for which up to half
+    of the time is reserved.
     """
     began = time.perf_counter()
     seconds = settle_threads(problem, config, fabric, options, saved)
@@ -67,13 +70,22 @@ def settle(
     if saved is None:
         assert problem.relation is not None
         seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
+        left = 60 * options.minutes - (time.perf_counter() - began)
         # At least one step, even if time is short.
-        deadline = max(60 * options.minutes - (time.perf_counter() - began), seconds)
-        steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds), deadline))
-        options.say(budget_in_words(steps, task.step_in_words, options.minutes))
-        return Length(options.config(task.recipe, steps), deadline)
-    deadline = fabric.broadcast(60 * options.minutes - (time.perf_counter() - began))
+        deadline = max(training_seconds(task, problem, left, seconds), seconds)
+        most = options.steps or MOST_STEPS
+        steps, deadline = fabric.broadcast((steps_for_budget(deadline, seconds, most=most), deadline))
+        if steps < most:
+            options.say(budget_in_words(steps, task.step_in_words, options.minutes))
+        return Length(options.config(task.recipe, steps), deadline, options.steps)
+    left = 60 * options.minutes - (time.perf_counter() - began)
+    deadline = fabric.broadcast(training_seconds(task, problem, left, saved.seconds / max(1, saved.step)))
     return _resumed(task, config, options, saved, deadline)
+
+
+def training_seconds(task: Task, problem: Problem, left: float, step_seconds: float) -> float:
+    """Return what ordering the features leaves of the time for training: half of it at least."""
+    return left - min(problem.seconds_to_align(step_seconds, task.recipe.batch_size), left / 2)
 
 
 def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Checkpoint, deadline: float) -> Length:
@@ -85,12 +97,14 @@ def _resumed(task: Task, config: TrainingConfig, options: RunOptions, saved: Che
     ended = (saved.step if saved.position is None else saved.position) >= config.steps
     if left <= 0 or (ended and left < A_REST * deadline):
         options.say(f"The run has had its {options.minutes:g} min already: there is nothing left to train.")
-        return Length(config, deadline)
+        return Length(config, deadline, options.steps)
     further = int(left * saved.step / max(saved.seconds, 1e-9))
-    if not ended or not further:
-        return Length(config, deadline)
+    if options.steps is not None:
+        further = min(further, options.steps - saved.step)
+    if not ended or further < 1:
+        return Length(config, deadline, options.steps)
     options.say(f"The run has ended after {saved.step:,} steps and is continued, by about {further:,}.")
-    return Length(options.config(task.recipe, saved.step + further), deadline)
+    return Length(options.config(task.recipe, saved.step + further), deadline, options.steps)
 
 
 def settle_threads(

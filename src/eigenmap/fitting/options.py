@@ -23,7 +23,10 @@ from eigenmap.training.progress import Progress
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run; `steps` or `minutes` replace the length that the recipe states."""
+    """Options of a run; `steps` or `minutes` replace the length that the recipe states.
+
+    With both, the run ends at whichever comes first.
+    """
 
     folder: Path | None = None
     resume: bool = False
@@ -103,9 +106,7 @@ class RunOptions:
 
 
 def check_length(steps: int | None, minutes: float | None, epochs: float | None = None) -> None:
-    """Refuse a length of training that is invalid or given twice."""
-    if steps is not None and minutes is not None:
-        raise EigenmapError("Give the length of training in steps or in minutes, not both.")
+    """Refuse a length of training that is invalid, or in epochs and something else."""
     if epochs is not None and (steps is not None or minutes is not None):
         raise EigenmapError("Give the length of training in epochs, or in steps or minutes, not both.")
     if steps is not None:

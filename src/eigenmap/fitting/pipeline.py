@@ -23,7 +23,7 @@ from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Code, Problem, Side, Task
 from eigenmap.fitting.run_folder import clear_run, last_checkpoint
 from eigenmap.model import Eigenmap
-from eigenmap.training import TrainingConfig, loop, measure_step, start
+from eigenmap.training import TrainingConfig, loop, start
 from eigenmap.training.launch import alone
 from eigenmap.training.loop import TrainingResult
 from eigenmap.training.provenance import training_provenance
@@ -97,7 +97,7 @@ def train(task: Task, options: RunOptions) -> Trained:
     fabric = start(config)
     problem = task.problem(fabric, config)
     assert problem.relation is not None  # a task with steps has a relation
-    config, deadline = settle(task, problem, config, fabric, options, saved)
+    config, deadline, most_steps = settle(task, problem, config, fabric, options, saved)
     result = loop.train(
         problem.network,
         problem.relation,
@@ -111,6 +111,7 @@ def train(task: Task, options: RunOptions) -> Trained:
         settings=problem.identity,
         fabric=fabric,
         deadline=deadline,
+        most_steps=most_steps,
     )
     return Trained(task, problem, config, fabric, result)
 
@@ -129,15 +130,6 @@ def without_training(task: Task, options: RunOptions) -> Trained:
     return Trained(task, problem, config, place, TrainingResult(0, 0.0, []))
 
 
-def step_seconds(task: Task, options: RunOptions, steps: int = 20, warmup: int = 3) -> float:
-    """Return the seconds of the fastest training step of a task; see `training.measure_step`."""
-    config = options.config(task.recipe, options.steps or task.steps)
-    fabric = start(config)
-    problem = task.problem(fabric, config)
-    assert problem.relation is not None
-    return measure_step(problem.network, problem.relation, problem.objective, config, fabric, steps, warmup)
-
-
 def best_code(trained: Trained, say: LogFunction) -> Code:
     """Return the output of the network with the best codes on held-out pairs, and its alignment."""
     problem, result, recipe = trained.problem, trained.result, trained.task.recipe
@@ -145,8 +137,7 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
         problem.network.eval()
         return problem.code(say)
     assert problem.evidence is not None
-    # Without backward passes: about a third of the work of training.
-    seconds = problem.pairs_to_align * result.seconds / (max(1, result.steps) * recipe.batch_size) / 3
+    seconds = problem.seconds_to_align(result.seconds / max(1, result.steps), recipe.batch_size)
     if seconds > WORTH_SAYING:
         say(f"Training is complete; ordering the features takes about {seconds:.0f} s more.")
     problem.network.eval()

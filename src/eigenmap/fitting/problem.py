@@ -78,6 +78,10 @@ class Problem:
     neighbours: Callable[[Encode], Choice] | None = None
     code: Callable[[LogFunction], Code] | None = None
 
+    def seconds_to_align(self, step_seconds: float, batch_size: int) -> float:
+        """Estimate the time that ordering the features takes: about a third of training on as many pairs."""
+        return self.pairs_to_align * step_seconds / batch_size / 3
+
 
 class Task(Protocol):
     """Validated data and its recipe, as passed to `pipeline.fit`."""

@@ -90,7 +90,7 @@ def fit_towers(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         steps: length of training in steps, instead of the recipe's epochs.
-        minutes: length of training in minutes.
+        minutes: length of training in minutes; with `steps`, whichever ends first.
         seed: seed of everything random, including the choice of held-out pairs.
         device: "auto", "cpu" or "cuda".
         devices: number of devices.

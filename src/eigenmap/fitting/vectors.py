@@ -194,7 +194,7 @@ def fit_vectors(
         out: folder for the model; without it nothing is written.
         resume: continue from the last checkpoint in `out` (neural).
         force: write into `out` even if it contains a run.
-        minutes: length of training in minutes, instead of `steps` (neural).
+        minutes: length of training in minutes (neural); with `steps`, whichever ends first.
         seed: seed of everything random, including the choice of held-out pairs.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         device: "auto", "cpu" or "cuda", for training.
@@ -221,6 +221,7 @@ def fit_vectors(
         progress=progress,
         say=say,
         minutes=minutes,
+        steps=settings.get("steps"),
         threads=threads,
         length_given=minutes is not None or settings.get("steps") is not None,
     )

@@ -405,7 +405,7 @@ def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = Fal
     target = path.resolve()
     if target.exists() and not is_empty_folder(target):
         if not overwrite:
-            raise EigenmapError(f"{target} exists; choose another name or allow overwriting")
+            raise EigenmapError(f"{target} exists; choose another name, or use overwrite=True")
         require_index(target)
     with staged_folder(path, replace=overwrite, check=require_index, held=held) as staging:
         folder = OpenFolder(staging)

@@ -98,7 +98,7 @@ def name_lost_process(error: RuntimeError, world_size: int) -> None:
         reason = str(error).strip().splitlines()[0]
         raise EigenmapError(
             "another process of the run was lost (killed, out of memory, or its machine went away), and the others "
-            f"cannot go on without it; start the run again with resume=True or --resume ({reason[:200]})"
+            f"cannot go on without it; start the run again with resume=True ({reason[:200]})"
         ) from error
 
 

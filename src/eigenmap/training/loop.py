@@ -25,6 +25,7 @@ written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -199,6 +200,7 @@ def train(
     settings: Mapping[str, Setting] | None = None,
     fabric: Fabric | None = None,
     deadline: float | None = None,
+    most_steps: int | None = None,
 ) -> TrainingResult:
     """Train `network` in place and leave it in evaluation mode, on the device it was trained on.
 
@@ -214,6 +216,7 @@ def train(
     - `fabric`: result of `launch.start(config)`, for a relation that needs its device and its part of the batch.
     - `deadline`: time limit in seconds for the whole run, including resumed parts; the learning-rate schedule is
       stretched or shortened to end there (see `pace.py`).
+    - `most_steps`: number of steps of the whole run after which it ends even before the deadline.
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, network, objective, config)
@@ -221,7 +224,7 @@ def train(
     step, position, seconds = run.begin(resume)
     show = progress if progress is not None and fabric.is_global_zero else Silent()
     window = Window(seconds)
-    pace = Pace(config.steps, position, deadline, seconds)
+    pace = Pace(config.steps, position, deadline, seconds, math.inf if most_steps is None else most_steps - step)
     alone = fabric.world_size == 1
     show.start(step, step + pace.left)
     try:

@@ -26,11 +26,23 @@ class Pace:
         3.02
     """
 
-    def __init__(self, steps: int, position: float = 0.0, deadline: float | None = None, at: float = 0.0) -> None:
-        """Begin at `position`, at the time `at` on the clock of the run (in seconds) that the deadline refers to."""
+    def __init__(
+        self,
+        steps: int,
+        position: float = 0.0,
+        deadline: float | None = None,
+        at: float = 0.0,
+        most: float = math.inf,
+    ) -> None:
+        """Begin at `position`, at the time `at` on the clock of the run (in seconds) that the deadline refers to.
+
+        `most` limits the steps from here to the deadline.
+        """
         self.steps = steps
         self.position = min(position, steps)
-        self.left = 0 if deadline is not None and at >= deadline else math.ceil(steps - self.position)
+        self._most = max(0, most)
+        ended = deadline is not None and at >= deadline
+        self.left = 0 if ended else int(min(math.ceil(steps - self.position), self._most))
         self._deadline = deadline
         self._before = self.position
         self._reserve = 0.0
@@ -47,6 +59,7 @@ class Pace:
         self._before = self.position
         self.position += (self.steps - self.position) / self.left
         self.left -= 1
+        self._most -= 1
         self._recent.append(at - self._at)
         self._at = at
         if replan and not self.ended:
@@ -57,7 +70,8 @@ class Pace:
         if self._deadline is None or not self._recent:
             return
         left = self._deadline - self._reserve - at
-        self.left = max(0, math.floor(left / max(self._seconds(SHARE * self._deadline), 1e-9)))
+        fit = math.floor(left / max(self._seconds(SHARE * self._deadline), 1e-9))
+        self.left = int(max(0, min(fit, self._most)))
 
     def _seconds(self, enough: float) -> float:
         """Return the mean duration of the last steps that together took `enough` seconds."""

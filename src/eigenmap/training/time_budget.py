@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: int = 1_000_000) -> int:
+MOST_STEPS = 1_000_000
+"""Steps that no time limit exceeds at first."""
+
+
+def steps_for_budget(seconds: float, step_seconds: float, least: int = 1, most: int = MOST_STEPS) -> int:
     """Return the number of steps of `step_seconds` that fit into `seconds`, limited to least..most.
 
     >>> steps_for_budget(60, 0.25, least=100, most=1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 
 from benchmarks.common.plan import Stored
-from benchmarks.reliability import tables
+from benchmarks.reliability import database, tables
 from benchmarks.reliability.checking import Bench
 from benchmarks.reliability.children import Ended
 from benchmarks.reliability.clients import Asker
 from benchmarks.reliability.commands import timeless
 from benchmarks.reliability.outcome import Outcome
 from benchmarks.reliability.steady import judge, slope_of
+from eigenmap import EigenmapError
 
 
 def stored(tmp_path: Path, **results: dict[str, Any]) -> Stored:
@@ -85,3 +87,41 @@ def test_requests_repeat_from_their_seed() -> None:
 
     assert some(3) == some(3) != some(4)
     assert {request.operation for request in some(3)} >= {"/api/search", "/api/search/image", "/api/images/{key}"}
+
+
+class Table:
+    """A table in memory that refuses every change whose turn it is, after making a part of it."""
+
+    def __init__(self, torn: bool) -> None:
+        self.items: dict[str, Any] = {}
+        self.torn, self.turn = torn, 0
+
+    def upsert(self, codes: Any, names: list[str]) -> None:
+        self.turn += 1
+        if self.turn % 3 == 0:
+            if self.torn:
+                self.items[names[0]] = codes[0]
+            raise EigenmapError("the connection to the database was lost")
+        self.items.update(zip(names, codes, strict=True))
+
+    def delete(self, names: list[str]) -> None:
+        for name in names:
+            del self.items[name]
+
+    def search(self, codes: Any, top: int, where: object) -> Any:
+        return type("Results", (), {"ids": [["item 0"]]})()
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_change_that_was_made_in_part_is_found(torn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, enough, table = Outcome(), threading.Event(), Table(torn)
+    enough.set()
+    client = database.Client("", 0, 0, np.eye(database.ITEMS), [["item 0"]] * database.ITEMS, found, threading.Lock())
+    monkeypatch.setattr(client, "_open", lambda: table)
+    monkeypatch.setattr(client, "_content", lambda: dict(table.items))
+    client.work(60, enough)
+    client.compare()
+    assert found.counts["change refused"] > 3 and found.rounds == 60
+    assert bool(found.failures) == torn and all("in part" in failure for failure in found.failures)

@@ -81,7 +81,6 @@ def test_the_run_can_be_resumed_and_replaced(graph_file: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--steps", 3, "--minutes", 1), "--steps.*--minutes"),
         (("--set", "hopps=2"), "hops"),
         (("--set", "out=x"), "setting 'out'"),
         (("--recipe", "gpu"), "Unknown recipe"),

@@ -122,7 +122,7 @@ def test_another_model_is_refused_unless_forced(model_dir: Path, photos: Path, d
     )
     index = ("--to", database, "--table", "photos")
     succeed("index", model_dir, photos, *index)
-    assert re.search("another model.*--table.*--force", refused("index", other, photos, *index))
+    assert re.search("another model.*another table.*--force", refused("index", other, photos, *index))
     sentence = refused("search", database, photos / "bars" / "1.png", "--table", "photos", "--model", other)
     assert "codes of the model" in sentence
     succeed("embed", model_dir, photos, "--out", tmp_path / "codes")

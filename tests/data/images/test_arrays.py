@@ -165,7 +165,7 @@ def test_more_images_than_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
         (np.full((2, 8, 8), -1), "0 to 255"),
         (np.full((2, 8, 8), "x"), "contain numbers"),
         (np.zeros((2, 8, 8), complex), "contain numbers"),
-        ("photo.jpg", "'photo.jpg'.*PIL"),
+        ("photo.jpg", "'photo.jpg'.*load_images"),
         (["photo.jpg"], "eigenmap"),
         (torch.zeros(2, 3, 4, 4).to_sparse(), "dense"),
         (torch.zeros(2, 3, 4, 4, device="meta"), "dense"),

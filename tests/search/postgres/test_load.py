@@ -152,7 +152,7 @@ def test_codes_of_another_kind_are_refused(
     database: str, codes: Floats, ids: list[str], about: IndexSpec, sentence: str
 ) -> None:
     load_table(database, "photos", ABOUT, blocks(codes, ids))
-    with pytest.raises(EigenmapError, match=f"{sentence}.*--force"):
+    with pytest.raises(EigenmapError, match=f"{sentence}.*replace=True$"):
         load_table(database, "photos", about, blocks(codes[:, : about.n_components], ids))
     assert rows(database, "SELECT count(*) FROM photos") == [(300,)]
 

@@ -212,15 +212,19 @@ def retrieval(
 def results_to_score(cuts: Sequence[int], available: int, say: LogFunction) -> list[int]:
     """Return the numbers of results to score, each at most the number of available images.
 
-    >>> results_to_score([10, 100, 1000], 59, print)
-    There are only 59 images to find: scores of all 59 replace those of 100 and 1,000.
+    >>> results_to_score([10, 100, 1000], 59, print)  # doctest: +NORMALIZE_WHITESPACE
+    There are only 59 images to find: scores of all 59 replace those of 100 and 1,000, and precision@59 is the same for
+    every code.
     [10, 59]
     """
     beyond = [f"{cut:,}" for cut in cuts if cut > available]
     if not beyond or available < 1:
         return list(cuts)
     found = "is only 1 image" if available == 1 else f"are only {available:,} images"
-    say(f"There {found} to find: scores of all {available:,} replace those of {' and '.join(beyond)}.")
+    say(
+        f"There {found} to find: scores of all {available:,} replace those of {' and '.join(beyond)}, "
+        f"and precision@{available} is the same for every code."
+    )
     return list(dict.fromkeys(min(cut, available) for cut in cuts))
 
 

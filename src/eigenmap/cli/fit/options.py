@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
     from eigenmap.recipes.recipe import BaseRecipe
 
-NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training (one of these)"
+NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training"
 """Headings in the help."""
 
 RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
 StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
 MinutesOption = Annotated[
-    float | None, option("--minutes X", "Train for this time, with as many steps as fit.", LENGTH)
+    float | None,
+    option(
+        "--minutes X", "Train for this time, with as many steps as fit; with --steps, until the first is over.", LENGTH
+    ),
 ]
 ComponentsOption = Annotated[
     int | None,

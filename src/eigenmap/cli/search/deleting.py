@@ -23,7 +23,9 @@ def delete_items(place: Path, ids: Sequence[str], others: Sequence[object]) -> s
     from eigenmap.service.thumbnails import forget
 
     if any(other is not None for other in others):
-        raise EigenmapError("--delete takes only the index: eigenmap index INDEX --delete ID.")
+        raise EigenmapError(
+            "--delete takes only the index, and is repeated: eigenmap index INDEX --delete ID --delete ID."
+        )
     require_path(place)
     with CodeIndex.open(place) as index:
         names = list(dict.fromkeys(ids))

@@ -77,8 +77,8 @@ def as_array(images: object) -> Array:
     """Return the values of a tensor or array, without copying if possible."""
     if isinstance(images, str | Path):
         raise EigenmapError(
-            f"images must be arrays or Pillow images, not the name {str(images)!r}: open it with PIL.Image.open, or "
-            "read any number of files with eigenmap.data.load_images"
+            f"images must be arrays or Pillow images here, not the path {str(images)!r}: give paths only, or read them "
+            "with eigenmap.data.load_images"
         )
     if isinstance(images, Tensor):
         if images.layout != torch.strided or images.is_meta:
@@ -88,7 +88,9 @@ def as_array(images: object) -> Array:
         return (images.float() if images.is_floating_point() else images).numpy()
     if isinstance(images, np.ndarray):
         return images
-    raise EigenmapError(f"images must be a NumPy array, a torch tensor or Pillow images, not {type(images).__name__}")
+    raise EigenmapError(
+        f"images must be a path, paths, a NumPy array, a torch tensor or Pillow images, not {type(images).__name__}"
+    )
 
 
 def as_nhwc(array: Array) -> Array:

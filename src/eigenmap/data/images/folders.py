@@ -68,7 +68,7 @@ def require_files(paths: Sequence[Path], names: Sequence[str]) -> None:
             absent.append(name)
     if absent:
         shown = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
-        raise EigenmapError(f"{len(absent):,} of {len(names):,} image files do not exist: {shown}")
+        raise EigenmapError(f"{len(absent):,} of {len(names):,} image files cannot be found: {shown}")
 
 
 def _suffix(name: str) -> str:

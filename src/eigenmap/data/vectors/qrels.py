@@ -58,7 +58,7 @@ def load_qrels(path: Path, query_ids: Sequence[str], document_ids: Sequence[str]
     known = [(row[q], column[d], grade) for q, d, grade in entries if q in row and d in column]
     if not known:
         raise EigenmapError(
-            f"{path} judges none of the given queries and documents; are --query-ids and --document-ids right?"
+            f"{path} judges none of the given queries and documents; are query_ids and document_ids right?"
         )
     queries, documents, grades = zip(*known, strict=True)
     return Qrels(np.array(queries), np.array(documents), np.array(grades, float), len(entries) - len(known))

@@ -70,7 +70,7 @@ class PostgresBackend:
         if found is None:
             connection.close()
             raise EigenmapError(
-                f"the table {table} does not exist at {address(url)}; create it with `eigenmap index --to`"
+                f"the table {table} does not exist at {address(url)}; choose another, or create it by indexing into it"
             )
         backend = cls(url, connection, found)
         backend._number = number

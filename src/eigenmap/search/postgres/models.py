@@ -54,7 +54,8 @@ def fetch_model(url: str, fingerprint: str | None, to: Path) -> Path:
         row = session.read(fetch)
     if row is None:
         raise EigenmapError(
-            f"the database at {address(url)} does not contain the model of these codes; give it with --model"
+            f"the database at {address(url)} does not contain the model of these codes; give the folder of its run "
+            "as model="
         )
     to.mkdir(parents=True, exist_ok=True)
     for name, content in zip((DESCRIPTION, WEIGHTS), row, strict=True):
