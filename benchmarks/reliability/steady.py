@@ -5,7 +5,7 @@
 `eigenmap fit images` trains; `eigenmap serve` answers clients (searches, pictures, uploads); a third process adds items
 to the served index, deletes as many, and saves the index over itself now and then. Anonymous memory and open files of
 each are read every second, and the first fifth counts as warm-up. The slope is that of Theil and Sen through the
-medians of each minute, with its 95 % interval. Open files are compared by the fewest in the first and in the last third:
+medians of each minute, with its 95 % interval. Open files are compared by the fewest in the first and the last third:
 files that are open only during an operation, such as locks, come and go, and a leak raises the fewest. Memory counts as
 growing if the whole interval is above zero and the growth over the measured time exceeds 1.5 MiB, which the allocator
 alone can cause.

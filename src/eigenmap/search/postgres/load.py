@@ -90,12 +90,13 @@ def _require_same(wanted: Table, there: Table, where: str) -> None:
     new, old = wanted.about, there.about
     if new.fingerprint != old.fingerprint:
         raise EigenmapError(
-            f"the table {there.name} at {where} contains codes of another model; choose another table, or use replace=True"
+            f"the table {there.name} at {where} contains codes of another model; choose another table, "
+            "or use replace=True"
         )
     if (new.n_components, new.metric, new.precision) != (old.n_components, old.metric, old.precision):
         raise EigenmapError(
-            f"the table {there.name} at {where} contains {old.precision} codes of {old.n_components} features compared by "
-            f"{old.metric}, but these are {new.precision} codes of {new.n_components} features compared by "
+            f"the table {there.name} at {where} contains {old.precision} codes of {old.n_components} features compared "
+            f"by {old.metric}, but these are {new.precision} codes of {new.n_components} features compared by "
             f"{new.metric}; choose another table, or use replace=True"
         )
 
