@@ -62,7 +62,7 @@ class Trained:
     @cached_property
     def evidence(self) -> Evidence:
         """Moments of training pairs and of held-out pairs."""
-        return self._problem.evidence()
+        return self._problem.evidence(1.0)
 
     @torch.no_grad()
     def outputs(self, pixels: Tensor) -> Outputs:

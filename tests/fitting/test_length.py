@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, fit_graph, recipes
-from eigenmap.fitting import length
+from eigenmap.fitting import evidence, length, pipeline
 from eigenmap.fitting.images import ImageTask
 from eigenmap.fitting.length import training_seconds
 from eigenmap.fitting.options import RunOptions
@@ -110,3 +110,47 @@ def test_the_minutes_include_the_ordering_of_features(pairs: int, seconds: float
     config = RunOptions(steps=1).config(task.recipe, 1)
     problem = replace(task.problem(start(config), config), pairs_to_align=pairs)
     assert training_seconds(task, problem, left=60.0, step_seconds=1.0) == pytest.approx(seconds)
+
+
+def test_fewer_pairs_order_the_features_if_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = torch.randint(0, 256, (64, 1, 8, 8), dtype=torch.uint8)
+    used: list[int] = []
+    monkeypatch.setattr(evidence, "LEAST_PAIRS", 30)
+    monkeypatch.setattr(evidence, "LEAST_JUDGING", 4)
+    measured = evidence.row_moments
+    monkeypatch.setattr(
+        evidence,
+        "row_moments",
+        lambda rows, batches, keep=1: measured(rows, (used.append(len(b.x)) or b for b in batches), keep),  # type: ignore[func-returns-value]
+    )
+    task = ImageTask(
+        recipes.get("catalogue").but(batch_size=32), images, torch.arange(56), torch.arange(56, 64), ImageInput(8, 1)
+    )
+    config = RunOptions(steps=1).config(task.recipe, 1)
+    problem = task.problem(start(config), config)
+    assert problem.evidence is not None
+    counts = {}
+    for share in (1.0, 0.5, 0.0):
+        used.clear()
+        found = problem.evidence(share)
+        counts[share] = sum(used)
+        assert bool(found.fit["both"].mean().isfinite().all())
+    assert counts == {1.0: 56 * 8 + 8 * 32, 0.5: 56 * 4 + 8 * 16, 0.0: 56 + 4}
+
+
+def test_a_run_whose_time_is_over_says_that_fewer_pairs_are_used() -> None:
+    said: list[str] = []
+    images = torch.randint(0, 256, (64, 1, 8, 8), dtype=torch.uint8)
+    trained = pipeline.train(
+        ImageTask(
+            recipes.get("catalogue").but(batch_size=32, n_components=4, hidden=8),
+            *(images, torch.arange(56), torch.arange(56, 64), ImageInput(8, 1)),
+        ),
+        RunOptions(steps=1, progress=None),
+    )
+    assert trained.left is None
+    pipeline.best_code(replace(trained, left=-1.0), said.append)
+    assert any("Time is short: 0% of the usual pairs" in line for line in said)
+    said.clear()
+    pipeline.best_code(replace(trained, left=1e9), said.append)
+    assert not any("Time is short" in line for line in said)

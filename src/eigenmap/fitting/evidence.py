@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ ALIGNMENT_PAIRS = 20_000
 """Number of pairs from which the rotation is estimated, for data sets with fewer images."""
 JUDGING_PAIRS = 5_000
 """Number of held-out pairs on which alignments are compared."""
+LEAST_PAIRS, LEAST_JUDGING = 4_000, 1_000
+"""The same numbers if time is short."""
 AGREEMENT_PAIRS = 2_000
 """Number of held-out pairs whose codes are kept to compare neighbours."""
 EDGE_PAIRS = 50_000
@@ -39,11 +41,17 @@ BATCH = 512
 
 @torch.no_grad()
 def image_evidence(
-    network: Network, pairs: ImagePairs, held_pairs: ImagePairs, seed: int, source: CodeSource = "both"
+    network: Network,
+    pairs: ImagePairs,
+    held_pairs: ImagePairs,
+    seed: int,
+    source: CodeSource = "both",
+    share: float = 1.0,
 ) -> Evidence:
     """Collect moments over views of training images and held-out images, in several passes if there are few.
 
-    `source` is "both", or "encoder" if the projector was not trained.
+    `source` is "both", or "encoder" if the projector was not trained. If time is short, `share` of the pairs are used,
+    evenly spread, but at least `LEAST_PAIRS` of the training images and `LEAST_JUDGING` of the held-out ones.
     """
 
     def rows(x: Tensor) -> Tensor:
@@ -51,15 +59,22 @@ def image_evidence(
         return code_rows(features, psi, source)
 
     passes, judging = _passes(len(pairs), len(held_pairs))
-    fit, _ = row_moments(rows, pairs.pairs(_generator(seed + 2), BATCH, passes))
+    fit, _ = row_moments(rows, _some(pairs, _generator(seed + 2), passes, share, LEAST_PAIRS))
     fit.reduce()  # each process has its share of the training images, and all of the held-out ones
     # Codes of the first pass only: further views of an image would be trivial neighbours.
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
-    held_out, codes = row_moments(rows, held_pairs.pairs(_generator(seed + 3), BATCH, judging), keep)
+    held_out, codes = row_moments(rows, _some(held_pairs, _generator(seed + 3), judging, share, LEAST_JUDGING), keep)
     # At inference images are not augmented, and their mean differs from that of augmented views.
     mean = _plain_mean(rows, pairs)
     width = network.projector.in_features
     return Evidence({source: fit}, {source: held_out}, {source: codes}, {source: mean}, staged=source, width=width)
+
+
+def _some(pairs: ImagePairs, generator: torch.Generator, passes: int, share: float, least: int) -> Iterator[Batch]:
+    """Iterate over `share` of the pairs of all passes, or `least` pairs, in fewer passes or with every n-th image."""
+    wanted = max(share * passes * len(pairs), min(least, passes * len(pairs)))
+    passes = max(1, int(wanted // len(pairs)))
+    return pairs.pairs(generator, BATCH, passes, every=max(1, int(passes * len(pairs) // wanted)))
 
 
 def _passes(images: int, held_images: int) -> tuple[int, int]:

@@ -199,7 +199,7 @@ class GraphTask:
             relation=pairs if recipe.sampler == "edges" else _blocks(recipe, walk, seed, fabric),
             objective=objective,
             held_out=lambda: pairs.held_out_pairs(torch.Generator().manual_seed(seed), 512, 1024),
-            evidence=lambda: node_evidence(nodes, pairs, sources_of(recipe.codes), seed, objective.ordered),
+            evidence=lambda share: node_evidence(nodes, pairs, sources_of(recipe.codes), seed, objective.ordered),
             input=node,
             encoder=spec,
             identity={

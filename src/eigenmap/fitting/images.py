@@ -245,7 +245,9 @@ class ImageTask:
             relation=pairs,
             objective=build(recipe.objective, **recipe.objective_options),
             held_out=lambda: held_pairs.pairs(torch.Generator().manual_seed(seed), recipe.batch_size),
-            evidence=lambda: image_evidence(network, pairs, held_pairs, seed, "both" if self.steps else "encoder"),
+            evidence=lambda share: image_evidence(
+                network, pairs, held_pairs, seed, "both" if self.steps else "encoder", share
+            ),
             input=self.image,
             encoder=spec,
             identity=self.identity(),

@@ -45,6 +45,8 @@ class Trained:
     config: TrainingConfig
     fabric: Fabric
     result: TrainingResult
+    left: float | None = None
+    """Seconds left for ordering the features, of a run whose length was given in minutes."""
 
 
 def fit(task: Task, options: RunOptions) -> Eigenmap:
@@ -95,9 +97,11 @@ def train(task: Task, options: RunOptions) -> Trained:
         return without_training(task, options)
     config = options.config(task.recipe, asked)
     fabric = start(config)
+    began = time.perf_counter()
     problem = task.problem(fabric, config)
     assert problem.relation is not None  # a task with steps has a relation
     config, deadline, most_steps = settle(task, problem, config, fabric, options, saved)
+    before = time.perf_counter() - began
     result = loop.train(
         problem.network,
         problem.relation,
@@ -113,7 +117,8 @@ def train(task: Task, options: RunOptions) -> Trained:
         deadline=deadline,
         most_steps=most_steps,
     )
-    return Trained(task, problem, config, fabric, result)
+    left = None if options.minutes is None else 60 * options.minutes - before - result.seconds
+    return Trained(task, problem, config, fabric, result, left)
 
 
 def without_training(task: Task, options: RunOptions) -> Trained:
@@ -138,10 +143,16 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
         return problem.code(say)
     assert problem.evidence is not None
     seconds = problem.seconds_to_align(result.seconds / max(1, result.steps), recipe.batch_size)
-    if seconds > WORTH_SAYING:
-        say(f"Training is complete; ordering the features takes about {seconds:.0f} s more.")
+    share = 1.0
+    if trained.left is not None:
+        left = max(0.0, trained.left)
+        share = trained.fabric.broadcast(1.0 if seconds <= left else left / seconds)
+    if share * seconds > WORTH_SAYING:
+        say(f"Training is complete; ordering the features takes about {share * seconds:.0f} s more.")
+    if share < 1:
+        say(f"Time is short: {share:.0%} of the usual pairs, or a few thousand, order the features.")
     problem.network.eval()
-    evidence = problem.evidence()
+    evidence = problem.evidence(share)
     aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)
     source, alignment = align.best_output(aligned, recipe.n_components, say)
     return Code(source, Side(problem.stored, alignment, problem.input, problem.encoder))

@@ -51,7 +51,8 @@ class Problem:
         relation: batches to train on; None if nothing is trained.
         objective: (psi, psi_plus, kernel) -> loss.
         held_out: pairs that are not trained on, for checks during training; None for no checks.
-        evidence: collects the moments of training pairs and held-out pairs after training; None if `code` is given.
+        evidence: collects the moments of training pairs and held-out pairs after training, given the share of them to
+            use, which is below 1 if time is short; None if `code` is given.
         input: preprocessing for the stored network.
         encoder: specification to rebuild the stored network's encoder.
         identity: settings that must be equal to resume a run, besides the training configuration.
@@ -68,7 +69,7 @@ class Problem:
     relation: Relation | None
     objective: nn.Module
     held_out: HeldOutPairs | None
-    evidence: Callable[[], Evidence] | None
+    evidence: Callable[[float], Evidence] | None
     input: Input
     encoder: Encoder
     identity: Mapping[str, Setting]

@@ -131,15 +131,15 @@ class ImagePairs:
             images = self.store.take(self.indices(step)[rows])
         return Batch(*self._batch_views.apply(images, (first, second)))
 
-    def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1) -> Iterator[Batch]:
-        """Iterate over all images in order, `passes` times with new views, including the last incomplete batch.
+    def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1, every: int = 1) -> Iterator[Batch]:
+        """Iterate over every n-th image in order, `passes` times with new views, including the last incomplete batch.
 
         Each process takes a part of the images: moments merged over processes count each image once per pass.
         """
         share = self._share(len(self))
+        visited = torch.arange(share.start, share.stop, every, device=self.store.index_device)
         for _ in range(passes):
-            for start in range(share.start, share.stop, batch_size):
-                numbers = torch.arange(start, min(start + batch_size, share.stop), device=self.store.index_device)
+            for numbers in torch.split(visited, batch_size):
                 yield Batch(*self.views(self.store.take(numbers), generator, self.aspects_at(numbers)))
 
     def aspects_at(self, numbers: Tensor) -> Tensor | None:
