@@ -175,3 +175,11 @@ def test_without_labels_a_small_lead_on_held_out_neighbours_is_none(monkeypatch:
     assert solve(pairs).winner == "pairs"
     monkeypatch.setattr("eigenmap.linear.choice.UNLABELLED_GAIN", 0.9)
     assert solve(pairs).winner in ("pca", "prefix")
+
+
+def test_without_labels_rows_are_scaled_only_if_that_finds_far_more() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 6)) * rng.uniform(0.8, 1.2, (400, 1))
+    assert not solve(mutual_neighbours(Vectors(rows), 10)).unit
+    sizes = rng.uniform(1, 100, (400, 1))
+    assert align_pairs(rows * sizes, (rows + 0.1 * rng.normal(size=rows.shape)) * sizes[::-1]).unit
