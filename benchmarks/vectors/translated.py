@@ -1,4 +1,4 @@
-"""English and French short descriptions, of one model that knows little French: two spaces beside deep CCA.
+"""English short descriptions and their translations, by a model that knows little else: two spaces beside deep CCA.
 
     python -m benchmarks.vectors.translated --data DATA --json OUT.json --seed 0
 
@@ -24,6 +24,8 @@ from benchmarks.vectors.scores import Encoder, by_length, ndcg
 from benchmarks.vectors.sets import Floats, Pairs
 
 METHODS = ("prefix", "pca", "cca", "one-space", "two-spaces", "neural", "deep-cca")
+SETS = {"french": 4_000, "german": 4_000, "japanese": 1_500}
+"""Pairs of the test, by language."""
 WIDTH = 512
 COMPONENTS, RATES = (32, 128), (1e-4, 1e-3)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.vectors import paired, rivals, rows, storage, trained, unlabelled, upgrade
+from benchmarks.vectors import paired, rivals, rows, storage, unlabelled, upgrade
 
 from .data import pairs, write
 
@@ -27,15 +27,16 @@ def scores(file: Path) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def test_codes_from_pairs(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "STEPS", 20)
     monkeypatch.setattr(rivals, "MOST_COMPONENTS", 8)
     file = tmp_path / "one.json"
     words = ["--data", str(data), "--json", str(file), "--set", "small", "--model", "minilm", "--test", "100"]
+    words += ["--neural", '{"steps": 20, "two_spaces": true}']
     quick = [name for name in paired.METHODS if name != "neural"]
     paired.main([*words, "--methods", ",".join(quick)])
     found = scores(file)
     assert set(found) == set(quick) and set(found["linear"]) == {"8", "16", "24"}
     assert set(found["cca-sklearn"]) == {"8"}
+    assert json.loads(file.read_text())["protocol"]["steps"] == 20
     assert found["linear"]["8"]["ndcg@10"] > found["pca"]["8"]["ndcg@10"] + 0.2
     before = file.read_bytes()
     paired.main([*words, "--methods", "linear"])
