@@ -22,7 +22,7 @@ UNLABELLED = (
 
 def jobs(place: Place) -> Iterator[Job]:
     """Settings first, then codes from pairs, without labels, in few bytes, between models and spaces, and the cost."""
-    from benchmarks.vectors import cost, paired, spaces, storage, translated, unlabelled, upgrade, variants
+    from benchmarks.vectors import cost, emoji, paired, spaces, storage, translated, unlabelled, upgrade, variants
 
     stored = Stored(RESULTS, place.results)
 
@@ -51,6 +51,7 @@ def jobs(place: Place) -> Iterator[Job]:
         for name, test in translated.SETS.items():
             words = ("--set", name, "--seed", str(seed), "--test", str(test))
             yield job(f"translated-{name}-s{seed}", "translated", words, translated.METHODS, 60, [name])
+        yield job(f"emoji-s{seed}", "emoji", ("--seed", str(seed)), emoji.METHODS, 60, ["emoji"])
         yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
     yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
 

@@ -260,6 +260,7 @@ def spaces(found: Found) -> Iterator[str]:
             if (rows := found.rows(job, method))
         ]
         yield f"Sum of the canonical correlations of the first {CORRELATED} features, test pairs: {', '.join(sums)}."
+    yield from pictures(found)
     yield "### Known singular functions"
     results = found.splits("spaces")
     if not results:
@@ -290,6 +291,21 @@ def spaces(found: Found) -> Iterator[str]:
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
     yield made_by(results)
+
+
+def pictures(found: Found) -> Iterator[str]:
+    from benchmarks.vectors.emoji import METHODS
+
+    yield "### Emoji pictures -> names (EfficientNet-Lite0, MiniLM)"
+    if not found.splits("emoji"):
+        yield NOT_RUN
+        return
+    protocol = found.splits("emoji")[0]["protocol"]
+    yield (
+        f"Fitted to {protocol['pairs']:,} pictures of two artworks and the names of what they show; {protocol['test']} "
+        "emoji, in both artworks, were left for the test."
+    )
+    yield from curves_of(found, "emoji", METHODS, "two-spaces")
 
 
 def cost(found: Found) -> Iterator[str]:
