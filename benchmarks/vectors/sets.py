@@ -46,7 +46,7 @@ def load(data: Path, name: str, side: str, model: str) -> Floats:
     file = data / name / f"{side}.{model}.npy"
     if not file.is_file():
         raise BenchmarkError(f"There is no {file}: see benchmarks/vectors/README.md for how to prepare it.")
-    rows: Floats = np.load(file)
+    rows: Floats = np.load(file).astype(np.float32, copy=False)
     return rows
 
 
