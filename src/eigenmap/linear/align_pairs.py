@@ -79,7 +79,7 @@ def solve(
         align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
         for way, said in notes.items()
     ]
-    best = _better(*found, labelled=pairs.kind not in UNLABELLED)
+    best = _better(found[0], found[1], labelled=pairs.kind not in UNLABELLED)
     for line in notes[best.unit]:
         (say or (lambda line: None))(line)
     return best
