@@ -63,7 +63,9 @@ Settings of a fit are chosen on held-out pairs. Some decisions about the library
 
 - Without labels: that PCA is of all rows and centred, and that a map needs a gain of 0.1, was decided after seeing the
   test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test the rule.
-  That rows without labels stay unscaled unless scaling gains 0.1 was decided after seeing DBpedia with WordLlama.
+  That rows stay unscaled unless scaling gains 0.1 was decided after seeing those of WordLlama, where scaled rows had
+  0.007 less on DBpedia at 64 features and 0.022 more on CISI at 32. Ours is now PCA wherever it was measured again, so
+  that being level with PCA tests nothing.
 - The dropout of the neural head was chosen on held-out pairs of a split of the first 12,000 Debian pairs. Some of these
   pairs are in the test of the splits above. WordNet and French were not looked at for it.
 - A new model on old vectors: the kinds of pairs were chosen on held-out pairs of split 0, after a first design missed
