@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.vectors import rivals, sets, trained
+from benchmarks.vectors import rivals, sets, trained, variants
 from benchmarks.vectors.ours import encoder, facts, fitted
 from benchmarks.vectors.rows import measured
 from benchmarks.vectors.scores import Encoder, by_length
@@ -42,6 +42,16 @@ def _linear(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[
 def _neural(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[str, Any]]:
     model = fitted(pairs, seed, solver="neural", **settings)
     return encoder(model), {**facts(model), "head_seconds": model.training["seconds"]}
+
+
+def chosen(word: str) -> dict[str, Any]:
+    """Settings as they are, or the best of a file of variants."""
+    found: dict[str, Any] = (
+        variants.best(json.loads(Path(word).read_text(encoding="utf-8"))["rows"])
+        if word.endswith(".json")
+        else json.loads(word)
+    )
+    return found
 
 
 def head_settings(settings: Settings) -> dict[str, Any]:
@@ -102,7 +112,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0, help="of the split, and of everything random")
     made.add_argument("--pairs", type=int, help="pairs to fit to (default: all outside the test)")
     made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test")
-    made.add_argument("--neural", type=json.loads, default={}, help="settings of the neural head as JSON")
+    made.add_argument(
+        "--neural", type=chosen, default={}, help="settings of the neural head: JSON, or a result of variants"
+    )
     made.add_argument("--methods", help="names, separated by commas (default: all)")
     return made
 

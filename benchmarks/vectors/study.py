@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -37,9 +36,9 @@ def jobs(place: Place) -> Iterator[Job]:
         return Job(name, f"vectors.{module}", words, seconds * len(left), module, tuple(needs), done=not left)
 
     yield job("variants", "variants", (), list(variants.VARIANTS), 300, variants.SETS)
-    neural = json.dumps(variants.best(stored.rows("variants"))).replace("{", "{{").replace("}", "}}")
+    neural = ("--neural", str(stored.paths["variants"])) if stored.has("variants") else ()
     for (name, model), seed in product(PAIRED, SEEDS):
-        words = ("--set", name, "--model", model, "--seed", str(seed), "--neural", neural)
+        words = ("--set", name, "--model", model, "--seed", str(seed), *neural)
         yield job(f"paired-{name}-{model}-s{seed}", "paired", words, list(paired.METHODS), 60, [name])
     for seed in SEEDS:
         yield job(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), upgrade.METHODS, 60, ["debian"])

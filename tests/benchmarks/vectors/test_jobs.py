@@ -43,6 +43,12 @@ def test_codes_from_pairs(data: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert file.read_bytes() == before
 
 
+def test_settings_are_given_or_those_of_the_best_variant(tmp_path: Path) -> None:
+    rows_ = [{"quality": 0.4, "settings": {}}, {"quality": 0.5, "settings": {"steps": 7}}]
+    (tmp_path / "variants.json").write_text(json.dumps({"rows": rows_}))
+    assert paired.chosen(str(tmp_path / "variants.json")) == {"steps": 7} == paired.chosen('{"steps": 7}')
+
+
 @pytest.mark.parametrize("name", ["small", "asked"])
 def test_codes_without_labels(data: Path, tmp_path: Path, name: str) -> None:
     file = tmp_path / "one.json"
