@@ -70,7 +70,6 @@ COVERED_BY = {
     "recipes/vectors.py": "fitting/test_vectors.py",
     "recipes/vision.py": "recipes/test_recipes.py",
     "relations/neighbour_codes.py": "fitting/test_neighbours.py",
-    "relations/pair_batches.py": "fitting/test_vectors.py",
     "relations/seeds.py": "relations/test_images.py",
     "reproduce/items.py": "reproduce/test_methods.py",
     "reproduce/retrieval.py": "reproduce/test_table_1.py",

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu, layer_norm, linear, normalize, scaled_dot_product_attention
+from torch.nn.functional import embedding_bag, gelu, layer_norm, linear, normalize, scaled_dot_product_attention
 
 from benchmarks.common.errors import BenchmarkError
 
@@ -30,15 +30,19 @@ BATCH_TOKENS = 8_192
 """Tokens in a batch, padding included."""
 
 
-class TextModel(Protocol):
-    """A model that turns each text into one row of numbers."""
-
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token numbers of each text, cut at the model's limit."""
-        ...
+class Rows(Protocol):
+    """Lists of tokens -> one row of numbers each."""
 
     def rows(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Vectors of a batch of token lists."""
+        ...
+
+
+class TextModel(Rows, Protocol):
+    """Texts -> one row of numbers each."""
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token numbers of each text, cut at the model's limit."""
         ...
 
 
@@ -81,27 +85,51 @@ def bert(weights: Weights, shape: BertShape, tokens: Tensor, mask: Tensor) -> Te
     return x
 
 
-class MiniLM:
-    """The sentence model in a sentence-transformers folder: BERT, mean over tokens, rows of norm 1."""
+class Bert:
+    """BERT, mean over tokens, rows of norm 1, on the device of its weights."""
 
-    def __init__(self, folder: Path) -> None:
-        from safetensors.torch import load_file
-
-        self.weights = load_file(folder / "model.safetensors")
-        self.shape = BertShape.of(json.loads((folder / "config.json").read_text()))
-        limit = json.loads((folder / "sentence_bert_config.json").read_text())["max_seq_length"]
-        self.tokens = _tokenizer(folder / "tokenizer.json", limit, special=True)
+    def __init__(self, weights: Weights, shape: BertShape) -> None:
+        self.weights, self.shape = weights, shape
 
     @torch.no_grad()
     def rows(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Vectors of a batch of token lists."""
-        padded, mask = _padded(tokens)
+        device = self.weights["embeddings.word_embeddings.weight"].device
+        padded, mask = (part.to(device) for part in _padded(tokens))
         hidden = bert(self.weights, self.shape, padded, mask)
         return normalize((hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), dim=1)
 
 
-class WordLlama:
-    """The token table of a WordLlama package; texts without a known token become the mean of the table."""
+class MiniLM(Bert):
+    """The sentence model in a sentence-transformers folder."""
+
+    def __init__(self, folder: Path) -> None:
+        from safetensors.torch import load_file
+
+        shape = BertShape.of(json.loads((folder / "config.json").read_text()))
+        super().__init__(load_file(folder / "model.safetensors"), shape)
+        limit = json.loads((folder / "sentence_bert_config.json").read_text())["max_seq_length"]
+        self.tokens = _tokenizer(folder / "tokenizer.json", limit, special=True)
+
+
+class Table:
+    """The mean of the rows of a table of tokens; texts without a token it knows become `middle`."""
+
+    def __init__(self, table: Tensor, middle: Tensor) -> None:
+        self.table, self.middle = table, middle
+
+    def rows(self, tokens: Sequence[Sequence[int]]) -> Tensor:
+        """Vectors of a batch of token lists."""
+        numbers = torch.from_numpy(np.concatenate([np.asarray(each, np.int64) for each in tokens]))
+        lengths = torch.tensor([len(each) for each in tokens])
+        offsets = lengths.cumsum(0) - lengths
+        found = embedding_bag(numbers.to(self.table.device), self.table, offsets.to(self.table.device), mode="mean")
+        found[(lengths == 0).to(found.device)] = self.middle
+        return found
+
+
+class WordLlama(Table):
+    """The table of tokens of a WordLlama package; texts without a token it knows become the mean of the table."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors.torch import load_file
@@ -109,28 +137,32 @@ class WordLlama:
         (file,) = folder.glob("weights/*.safetensors")
         (names,) = folder.glob("tokenizers/*.json")
         (table,) = load_file(file).values()
-        self.table = table.float()
+        super().__init__(table.float(), table.float().mean(0))
         self.tokens = _tokenizer(names, None, special=False)
-
-    def rows(self, tokens: Sequence[Sequence[int]]) -> Tensor:
-        """Vectors of a batch of token lists."""
-        middle = self.table.mean(0)
-        return torch.stack([self.table[torch.tensor(each)].mean(0) if each else middle for each in tokens])
 
 
 def embed(model: TextModel, texts: Sequence[str], say: Callable[[str], object] = lambda line: None) -> Floats:
-    """Return one row per text; long texts are encoded first, so that batches have texts of similar length."""
+    """One row per text."""
     if not len(texts):
         raise BenchmarkError("There are no texts to embed.")
-    tokens = model.tokens(texts)
-    order = sorted(range(len(texts)), key=lambda k: -len(tokens[k]))
+    return embed_tokens(model, model.tokens(texts), say)
+
+
+def embed_tokens(
+    model: Rows,
+    tokens: Sequence[Sequence[int]],
+    say: Callable[[str], object] = lambda line: None,
+    most: int = BATCH_TOKENS,
+) -> Floats:
+    """One row per list of tokens, the longest first so that batches of at most `most` hold texts of one length."""
+    order = sorted(range(len(tokens)), key=lambda k: -len(tokens[k]))
     found: Floats | None = None
     total, done, start = sum(map(len, tokens)), 0, 0
     while start < len(order):
-        size = max(1, BATCH_TOKENS // max(1, len(tokens[order[start]])))
+        size = max(1, most // max(1, len(tokens[order[start]])))
         batch = order[start : start + size]
-        rows = model.rows([tokens[k] for k in batch]).numpy()
-        found = np.empty((len(texts), rows.shape[1]), np.float32) if found is None else found
+        rows = model.rows([tokens[k] for k in batch]).cpu().numpy()
+        found = np.empty((len(tokens), rows.shape[1]), np.float32) if found is None else found
         found[batch] = rows
         start += size
         done += sum(len(tokens[k]) for k in batch)
@@ -160,7 +192,8 @@ def _tokenizer(file: Path, limit: int | None, special: bool) -> Callable[[Sequen
 
 def _padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Token numbers padded with 0, and where there is a token."""
-    rows = [torch.tensor(list(each)) for each in tokens]
-    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    lengths = torch.tensor([len(each) for each in tokens])
-    return padded, torch.arange(padded.shape[1]) < lengths[:, None]
+    lengths = np.array([len(each) for each in tokens])
+    mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    padded = np.zeros(mask.shape, np.int64)
+    padded[mask] = np.concatenate([np.asarray(each, np.int64) for each in tokens])
+    return torch.from_numpy(padded), torch.from_numpy(mask)

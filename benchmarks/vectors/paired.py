@@ -9,30 +9,54 @@ queries then searches for its partner among the 4,000 partners, once. Rows alrea
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.vectors import rivals, sets, trained
+from benchmarks.vectors import rivals, sets, trained, variants
 from benchmarks.vectors.ours import encoder, facts, fitted
 from benchmarks.vectors.rows import measured
 from benchmarks.vectors.scores import Encoder, by_length
 from benchmarks.vectors.sets import Pairs, Split
+from benchmarks.vectors.trained import Budget
 
-Fit = Callable[[Pairs, int], tuple[Encoder, dict[str, Any]]]
+Settings = Mapping[str, Any]
+Fit = Callable[[Pairs, int, Settings], tuple[Encoder, dict[str, Any]]]
 
 
 def _plain(fit: Callable[[Pairs, int], Encoder]) -> Fit:
-    return lambda pairs, seed: (fit(pairs, seed), {})
+    return lambda pairs, seed, settings: (fit(pairs, seed), {})
 
 
-def _ours(**options: Any) -> Fit:
-    def fit(pairs: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
-        model = fitted(pairs, seed, **options)
-        return encoder(model), facts(model)
+def _trained(fit: Callable[[Pairs, int, Budget], Encoder]) -> Fit:
+    return lambda pairs, seed, settings: (fit(pairs, seed, Budget.of(head_settings(settings))), {})
 
-    return fit
+
+def _linear(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[str, Any]]:
+    model = fitted(pairs, seed)
+    return encoder(model), facts(model)
+
+
+def _neural(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[str, Any]]:
+    model = fitted(pairs, seed, solver="neural", **settings)
+    return encoder(model), {**facts(model), "head_seconds": model.training["seconds"]}
+
+
+def chosen(word: str) -> dict[str, Any]:
+    """Settings as they are, or the best of a file of variants."""
+    found: dict[str, Any] = (
+        variants.best(json.loads(Path(word).read_text(encoding="utf-8"))["rows"])
+        if word.endswith(".json")
+        else json.loads(word)
+    )
+    return found
+
+
+def head_settings(settings: Settings) -> dict[str, Any]:
+    """The settings of the head alone."""
+    return {name: value for name, value in settings.items() if name != "two_spaces"}
 
 
 METHODS: Mapping[str, Fit] = {
@@ -42,19 +66,19 @@ METHODS: Mapping[str, Fit] = {
     "pca-documents": _plain(rivals.pca_documents),
     "pca-whitened": _plain(rivals.pca_whitened),
     "cca": _plain(rivals.cca),
-    "linear": _ours(),
-    "matryoshka": _plain(trained.matryoshka),
-    "neural": _ours(solver="neural"),
-    "csr": _plain(trained.csr),
+    "linear": _linear,
+    "neural": _neural,
+    "matryoshka": _trained(trained.matryoshka),
+    "csr": _trained(trained.csr),
     "cca-sklearn": _plain(rivals.cca_sklearn),
 }
 """Methods by the name of their row, in the order of measurement."""
 
 
-def measure(name: str, parts: Split, seed: int) -> dict[str, Any]:
+def measure(name: str, parts: Split, seed: int, settings: Settings) -> dict[str, Any]:
     """Fit one method and score its codes at every length."""
     began = time.perf_counter()
-    encode, about = METHODS[name](parts.fit, seed)
+    encode, about = METHODS[name](parts.fit, seed, settings)
     seconds = time.perf_counter() - began
     lengths = sets.lengths_of(parts.fit.left.shape[1])
     if name == "cca-sklearn":
@@ -71,12 +95,12 @@ def main(words: list[str] | None = None) -> None:
         "model": given.model,
         "pairs": parts.fit.count,
         "test": parts.test.count,
-        "batch": trained.BATCH,
-        "steps": trained.STEPS,
+        **Budget.of(head_settings(given.neural))._asdict(),
+        "neural": given.neural,
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else METHODS
-    measured(given.json, protocol, job, methods, lambda name: measure(name, parts, given.seed))
+    measured(given.json, protocol, job, methods, lambda name: measure(name, parts, given.seed, given.neural))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,6 +112,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0, help="seed of the split and of everything random")
     made.add_argument("--pairs", type=int, help="pairs to fit to (default: all outside the test)")
     made.add_argument("--test", type=int, default=sets.TEST, help="pairs of the test")
+    made.add_argument(
+        "--neural", type=chosen, default={}, help="settings of the neural head: JSON, or a result of variants"
+    )
     made.add_argument("--methods", help="names, separated by commas (default: all)")
     return made
 

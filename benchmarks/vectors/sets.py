@@ -45,8 +45,8 @@ def load(data: Path, name: str, side: str, model: str) -> Floats:
     """The vectors of one side of a set by a model."""
     file = data / name / f"{side}.{model}.npy"
     if not file.is_file():
-        raise BenchmarkError(f"{file} does not exist: benchmarks/vectors/README.md says how to prepare it.")
-    rows: Floats = np.load(file)
+        raise BenchmarkError(f"There is no {file}: see benchmarks/vectors/README.md for how to prepare it.")
+    rows: Floats = np.load(file).astype(np.float32, copy=False)
     return rows
 
 

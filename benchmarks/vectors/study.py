@@ -20,8 +20,8 @@ UNLABELLED = (
 
 
 def jobs(place: Place) -> Iterator[Job]:
-    """Codes from pairs first, then without labels, in few bytes, between models, between spaces, and their cost."""
-    from benchmarks.vectors import cost, paired, spaces, storage, translated, unlabelled, upgrade, variants
+    """Settings first, then codes from pairs, without labels, in few bytes, between models and spaces, and the cost."""
+    from benchmarks.vectors import cost, emoji, paired, spaces, storage, translated, unlabelled, upgrade, variants
 
     stored = Stored(RESULTS, place.results)
 
@@ -35,8 +35,10 @@ def jobs(place: Place) -> Iterator[Job]:
         words = (*where, "--json", f"{{results}}/{name}.json", *words)
         return Job(name, f"vectors.{module}", words, seconds * len(left), module, tuple(needs), done=not left)
 
+    yield job("variants", "variants", (), list(variants.VARIANTS), 300, variants.SETS)
+    neural = ("--neural", str(stored.paths["variants"])) if stored.has("variants") else ()
     for (name, model), seed in product(PAIRED, SEEDS):
-        words = ("--set", name, "--model", model, "--seed", str(seed))
+        words = ("--set", name, "--model", model, "--seed", str(seed), *neural)
         yield job(f"paired-{name}-{model}-s{seed}", "paired", words, list(paired.METHODS), 60, [name])
     for seed in SEEDS:
         yield job(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), upgrade.METHODS, 60, ["debian"])
@@ -45,9 +47,11 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"unlabelled-{name}-{model}-s{seed}", "unlabelled", words, unlabelled.METHODS, 20, [name])
     for seed in SEEDS:
         yield job(f"storage-s{seed}", "storage", ("--seed", str(seed)), storage.rows(), 30, ["debian"])
-        yield job(f"translated-s{seed}", "translated", ("--seed", str(seed)), translated.METHODS, 60, ["french"])
+        for name, test in translated.SETS.items():
+            words = ("--set", name, "--seed", str(seed), "--test", str(test))
+            yield job(f"translated-{name}-s{seed}", "translated", words, translated.METHODS, 60, [name])
+        yield job(f"emoji-s{seed}", "emoji", ("--seed", str(seed)), emoji.METHODS, 60, ["emoji"])
         yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
-    yield job("variants", "variants", (), list(variants.VARIANTS), 60, ["debian"])
     yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
 
 

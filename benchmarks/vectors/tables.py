@@ -61,8 +61,11 @@ SEEN = """## Decisions made after seeing test results
 
 Settings of a fit are chosen on held-out pairs. Some decisions about the library and the study are not that clean:
 
-- Without labels: the rule that PCA is centred and uses all rows, and that a map needs a gain of 0.1, was set after
-  seeing the test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test it.
+- Without labels: that PCA is of all rows and centred, and that a map needs a gain of 0.1, was decided after seeing the
+  test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test the rule.
+  That rows stay unscaled unless scaling gains 0.1 was decided after seeing those of WordLlama, where scaled rows had
+  0.007 less on DBpedia at 64 features and 0.022 more on CISI at 32. Ours is now PCA wherever it was measured again, so
+  that being level with PCA tests nothing.
 - The dropout of the neural head was chosen on held-out pairs of a split of the first 12,000 Debian pairs. Some of these
   pairs are in the test of the splits above. WordNet and French were not used for it.
 - A new model on old vectors: the kinds of pairs were chosen on held-out pairs of split 0, after a first design missed
@@ -98,12 +101,17 @@ def paired(found: Found) -> Iterator[str]:
 
     yield "## From pairs"
     for job in found.jobs("paired-"):
-        protocol = found.splits(job)[0]["protocol"]
         yield f"### {label(job)}"
-        yield f"Fitted to {protocol['pairs']:,} pairs, tested on {protocol['test']:,}."
+        yield fitted_to(found, job)
         yield from curves(found, job, sorted(METHODS, key=list(NAMES).index))
         yield _others(found, job)
         yield _seconds(found, job)
+
+
+def fitted_to(found: Found, job: str) -> str:
+    """How many pairs there were."""
+    protocol = found.splits(job)[0]["protocol"]
+    return f"Fitted to {protocol['pairs']:,} pairs, tested on {protocol['test']:,}."
 
 
 def _others(found: Found, job: str) -> str:
@@ -127,7 +135,7 @@ def _seconds(found: Found, job: str) -> str:
         if found.rows(job, method)
     }
     slow = [f"{NAMES[method].strip('*')} {seconds:.0f}" for method, seconds in times.items() if seconds >= 1]
-    return f"Seconds per fit, on a machine shared with other work: {', '.join(slow)}."
+    return f"Seconds of a fit, on a machine that did other work too: {', '.join(slow)}."
 
 
 def unlabelled(found: Found) -> Iterator[str]:
@@ -238,19 +246,23 @@ def curves_of(found: Found, job: str, methods: Sequence[str], measure: str) -> I
 
 def spaces(found: Found) -> Iterator[str]:
     yield "## Two spaces"
-    yield "### English -> French short descriptions (MiniLM)"
-    if found.splits("translated"):
-        from benchmarks.vectors.translated import CORRELATED, METHODS
+    from benchmarks.vectors.translated import CORRELATED, METHODS, SETS
 
-        yield from curves(found, "translated", METHODS)
+    for name in SETS:
+        job = f"translated-{name}"
+        yield f"### English -> {name.capitalize()} short descriptions (MiniLM)"
+        if not found.splits(job):
+            yield NOT_RUN
+            continue
+        yield fitted_to(found, job)
+        yield from curves(found, job, METHODS)
         sums = [
             f"{NAMES[method].strip('*')} {mean(row['correlation'] for row in rows):.1f}"
             for method in METHODS
-            if (rows := found.rows("translated", method))
+            if (rows := found.rows(job, method))
         ]
         yield f"Sum of the canonical correlations of the first {CORRELATED} features, test pairs: {', '.join(sums)}."
-    else:
-        yield NOT_RUN
+    yield from pictures(found)
     yield "### Known singular functions"
     results = found.splits("spaces")
     if not results:
@@ -283,6 +295,21 @@ def spaces(found: Found) -> Iterator[str]:
     yield made_by(results)
 
 
+def pictures(found: Found) -> Iterator[str]:
+    from benchmarks.vectors.emoji import METHODS
+
+    yield "### Emoji pictures -> names (EfficientNet-Lite0, MiniLM)"
+    if not found.splits("emoji"):
+        yield NOT_RUN
+        return
+    protocol = found.splits("emoji")[0]["protocol"]
+    yield (
+        f"Fitted to {protocol['pairs']:,} pictures of two artworks and the names of what they show; {protocol['test']} "
+        "emoji, in both artworks, were left for the test."
+    )
+    yield from curves_of(found, "emoji", METHODS, "two-spaces")
+
+
 def cost(found: Found) -> Iterator[str]:
     yield "## Cost"
     results = found.splits("cost")
@@ -309,4 +336,6 @@ def _cost(row: dict[str, Any]) -> Iterator[str]:
             f"the clock, {row['per_cpu_second']:,.0f} per CPU second ({load})."
         )
     else:
-        yield f"Neural head, {row['rows']:,} pairs once ({row['steps']:,} steps): {took}."
+        where = "on a GPU" if row["method"] == "neural, GPU" else "on the CPU"
+        head = f", {row['head_seconds']:.0f} s of it for the head" if "head_seconds" in row else ""
+        yield f"Linear fit and neural head {where}, {row['rows']:,} pairs once ({row['steps']:,} steps): {took}{head}."

@@ -1,4 +1,4 @@
-"""English and French short descriptions by a model that knows little French: two spaces, compared with deep CCA.
+"""English short descriptions and their translations, by a model that knows little else: two spaces beside deep CCA.
 
     python -m benchmarks.vectors.translated --data DATA --json OUT.json --seed 0
 
@@ -24,6 +24,8 @@ from benchmarks.vectors.scores import Encoder, by_length, ndcg
 from benchmarks.vectors.sets import Floats, Pairs
 
 METHODS = ("prefix", "pca", "cca", "one-space", "two-spaces", "neural", "deep-cca")
+SETS = {"french": 4_000, "german": 4_000, "japanese": 1_500}
+"""Pairs of the test, by language."""
 WIDTH = 512
 COMPONENTS, RATES = (32, 128), (1e-4, 1e-3)
 
@@ -54,13 +56,15 @@ def _deep_cca(pairs: Pairs, seed: int, components: int, rate: float) -> Encoder:
     model = DCCA(n_components=components, encoders=networks)
     scale = [np.float32(1 / side.std(0).mean()) for side in pairs]
     scaled = Pairs(*(side * size for side, size in zip(pairs, scale, strict=True)))
+    model.to(trained.DEVICE)
+    budget = trained.Budget.of({})
     trained.fit_steps(
-        model.parameters(), scaled, seed, rate, lambda x, y, step: model.loss({"views": [x, y]})["objective"]
+        model.parameters(), scaled, seed, budget, rate, lambda x, y, step: model.loss({"views": [x, y]})["objective"]
     )
 
     @torch.no_grad()
     def outputs(rows: Floats, side: int) -> Floats:
-        return networks[side](torch.from_numpy(rows * scale[side])).numpy()
+        return networks[side](torch.from_numpy(rows * scale[side]).to(trained.DEVICE)).cpu().numpy()
 
     last = CCA(n_components=components).fit([outputs(side, k) for k, side in enumerate(pairs)])
     made: dict[str, tuple[Floats, Floats]] = {}
@@ -111,7 +115,8 @@ def main(words: list[str] | None = None) -> None:
 
     protocol = {"set": given.set, "model": given.model, "pairs": parts.fit.count, "test": parts.test.count}
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    measured(given.json, protocol, job, METHODS, measure)
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, job, methods, measure)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -122,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", default="minilm")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--test", type=int, default=sets.TEST)
+    made.add_argument("--methods", help="names, separated by commas (default: all)")
     return made
 
 

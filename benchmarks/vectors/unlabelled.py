@@ -27,6 +27,8 @@ from eigenmap.evaluation.vectors import judged_search
 METHODS = ("prefix", "pca", "pca-whitened", "neighbours", "second")
 SECOND = {"minilm": "wordllama", "wordllama": "minilm"}
 NEIGHBOURS = 10
+DOCUMENTS = 16_000
+"""Documents to fit to, at most."""
 
 
 def encoder_of(name: str, documents: Floats, other: Floats, seed: int) -> tuple[Encoder, dict[str, Any]]:
@@ -66,10 +68,10 @@ def main(words: list[str] | None = None) -> None:
         protocol |= {"documents": len(documents), "queries": len(queries)}
     else:
         both = sets.load_pairs(given.data, given.set, given.model)
-        parts = sets.split(both, given.seed, test=given.test)
+        parts = sets.split(both, given.seed, DOCUMENTS, given.test)
         documents, queries = parts.fit.right, parts.test.left
         seen = sets.load(given.data, given.set, "right", second)
-        other = sets.split(Pairs(seen, seen), given.seed, test=given.test).fit.right
+        other = sets.split(Pairs(seen, seen), given.seed, DOCUMENTS, given.test).fit.right
         protocol |= {"documents": len(documents), "queries": len(queries), "gallery": parts.test.count}
     lengths = sets.lengths_of(documents.shape[1])
 

@@ -27,6 +27,14 @@ from eigenmap import fit_vectors
 PAIRS = 5_000
 NEW, OLD = "minilm", "wordllama"
 METHODS = ("old", "ridge", "cca", "two-spaces", "into", "neural")
+HEADS: tuple[dict[str, Any], ...] = (
+    {},
+    {"dropout": 0.7, "lr": 3e-3},
+    {"dropout": 0.7, "objective_options": {"temperature": 0.05}},
+    {"dropout": 0.7, "batch_size": 2048, "objective_options": {"temperature": 0.05}},
+    {"dropout": 0.8, "width": 2048, "lr": 3e-3, "batch_size": 2048, "objective_options": {"temperature": 0.05}},
+)
+"""Settings of the neural heads, of which held-out pairs choose."""
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
@@ -74,9 +82,11 @@ def encoder_of(name: str, new: Pairs, old: Pairs, seed: int) -> tuple[Encoder, d
     if name in ("ridge", "cca"):
         encode = {"ridge": ridge_map, "cca": rivals.cca}[name](pairs, seed)
     else:
-        options: dict[str, Any] = {"solver": "neural"} if name == "neural" else {}
-        model = ours.fitted(pairs, seed, two_spaces=True, **options)
-        encode, about = ours.encoder(model), ours.facts(model)
+        tried: list[dict[str, Any]] = [{"solver": "neural", **head} for head in HEADS] if name == "neural" else [{}]
+        models = [ours.fitted(pairs, seed, two_spaces=True, **options) for options in tried]
+        model = max(models, key=lambda one: one.alignment.quality or 0.0)
+        settings = tried[models.index(model)]
+        encode, about = ours.encoder(model), {**ours.facts(model), "settings": settings}
     middle = {"left": means[0].left, "right": means[1].right}
     return lambda rows, side, length: encode(rows - middle[side], side, length), about
 

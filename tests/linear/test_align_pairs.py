@@ -175,3 +175,11 @@ def test_without_labels_a_small_lead_on_held_out_neighbours_is_none(monkeypatch:
     assert solve(pairs).winner == "pairs"
     monkeypatch.setattr("eigenmap.linear.choice.UNLABELLED_GAIN", 0.9)
     assert solve(pairs).winner in ("pca", "prefix")
+
+
+def test_without_labels_rows_are_scaled_only_if_that_finds_far_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    pairs = mutual_neighbours(Vectors(rng.normal(size=(400, 6)) * rng.uniform(0.8, 1.2, (400, 1))), 10)
+    assert not solve(pairs).unit
+    monkeypatch.setattr("eigenmap.linear.align_pairs.UNLABELLED_GAIN", -1.0)
+    assert solve(pairs).unit

@@ -32,12 +32,19 @@ def test_ndcg_is_that_of_a_slow_loop() -> None:
 def test_codes_are_cut_first_and_compared_by_cosine() -> None:
     rng = np.random.default_rng(0)
     left, right = (torch.from_numpy(rng.normal(size=(30, 8)) * 4.0 ** -np.arange(8)) for _ in range(2))
-    relevant = torch.eye(30, dtype=torch.bool)
-    found = Judge(left, right, relevant).scores(left, right, [2, 8])
-    for d in (2, 8):
-        a, b = (side[:, :d].numpy() for side in (left, right))
-        a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
-        assert math.isclose(found[d], slow(a @ b.T, relevant.numpy()), abs_tol=1e-12)
+    one, several = torch.eye(30, dtype=torch.bool), torch.from_numpy(rng.random((30, 30)) < 0.2)
+    for relevant in (one, several):
+        found = Judge(left, right, relevant).scores(left, right, [8, 2])
+        assert list(found) == [8, 2]
+        for d in (2, 8):
+            a, b = (side[:, :d].numpy() for side in (left, right))
+            a, b = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (a, b))
+            assert math.isclose(found[d], slow(a @ b.T, relevant.numpy()), abs_tol=1e-12)
+
+
+def test_what_ties_with_the_partner_comes_before_it() -> None:
+    rows = torch.ones(20, 2)
+    assert Judge(rows, rows, torch.eye(20, dtype=torch.bool)).scores(rows, rows, [1, 2]) == {1: 0.0, 2: 0.0}
 
 
 def test_a_query_is_left_out_of_its_own_ranking() -> None:

@@ -35,6 +35,8 @@ MOST_PAIRS = 50_000
 CHECKED = 1024
 """Number of held-out pairs in a check during training."""
 BATCH = 4_096
+_SHARE = 0.25
+"""Share of a GPU's free memory up to which all vectors are kept on it."""
 ROUNDING = 1e-5
 """Gains in quality up to this count as none."""
 
@@ -63,6 +65,8 @@ class Heads:
         elif pairs.kind == "second model":  # trained together with the left one, and then discarded
             self.right = self._head(predicted(pairs, linear), linear.unit)
         rows = PairRows(pairs.fit)
+        if fabric.device.type == "cuda" and rows.n_bytes < _SHARE * torch.cuda.mem_get_info(fabric.device)[0]:
+            rows.keep_on(fabric.device)
         place = fabric.device, fabric.global_rank, fabric.world_size
         self.batches = PairBatches(rows, pairs.fit, recipe.batch_size, seed, *place)
         self._held = PairBatches(rows, pairs.held_out, CHECKED, seed + 1, fabric.device)

@@ -10,8 +10,8 @@ import numpy as np
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.vectors.vectors import load_vectors
-from eigenmap.linear.choice import PairAlignment, choose
-from eigenmap.linear.collect import Both, Collected, Progress, collect
+from eigenmap.linear.choice import UNLABELLED_GAIN, PairAlignment, choose
+from eigenmap.linear.collect import UNLABELLED, Both, Collected, Progress, collect
 from eigenmap.linear.slow import slow_modes
 from eigenmap.linear.solutions import rank
 from eigenmap.relations.pairs import VectorPairs, partners
@@ -79,10 +79,16 @@ def solve(
         align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
         for way, said in notes.items()
     ]
-    best = max(found, key=lambda one: round(one.quality, 6))
+    best = _better(found[0], found[1], labelled=pairs.kind not in UNLABELLED)
     for line in notes[best.unit]:
         (say or (lambda line: None))(line)
     return best
+
+
+def _better(scaled: PairAlignment, plain: PairAlignment, labelled: bool) -> PairAlignment:
+    """Return the better codes; without labels rows stay as they are unless scaling finds far more, as in `choose`."""
+    gain = 0.0 if labelled else UNLABELLED_GAIN
+    return scaled if round(scaled.quality - gain, 6) >= round(plain.quality, 6) else plain
 
 
 def check_count(pairs: VectorPairs) -> None:

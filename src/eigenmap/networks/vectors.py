@@ -129,7 +129,7 @@ class PairNetwork(nn.Module):
     Args:
         left: network of the left side.
         right: network of the right side; `left` itself in one space.
-        gather: maps row numbers, all of one side, to rows on the CPU.
+        gather: maps row numbers, all of one side, to rows on the device of the numbers.
         n_left: number of rows of the left side.
 
     """
@@ -153,13 +153,10 @@ class PairNetwork(nn.Module):
         for side, network in ((numbers < self.n_left, self.left), (numbers >= self.n_left, self.right)):
             where = side.nonzero()[:, 0]
             if len(where):
-                found.append(network.projector(network.encoder(self._rows(numbers[where]))))
+                found.append(network.projector(network.encoder(self.gather(numbers[where]))))
                 places.append(where)
         psi = torch.cat(found)[torch.cat(places).argsort()]
         return psi, psi
-
-    def _rows(self, numbers: Tensor) -> Tensor:
-        return self.gather(numbers.cpu()).to(numbers.device)
 
     def __deepcopy__(self, memo: dict[int, object]) -> PairNetwork:
         left = deepcopy(self.left, memo)

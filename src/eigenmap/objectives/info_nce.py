@@ -41,7 +41,9 @@ class InfoNCE(Objective):
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         z, z_plus = (gather(scale_rows(view, "normalised", 1.0)) for view in (psi, psi_plus))
         S = z @ z_plus.T / self.temperature
-        w = gather(psi.new_ones(len(psi)) if weights is None else weights)
+        if weights is None:
+            return ((S.logsumexp(1) + S.logsumexp(0)) / 2 - S.diagonal()).mean()
+        w = gather(weights)
         # The partner itself counts once, whatever its weight.
         others = (S + w.log()).diagonal_scatter(S.diagonal())
         others_back = (S.T + w.log()).diagonal_scatter(S.diagonal())

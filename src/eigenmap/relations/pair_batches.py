@@ -23,9 +23,30 @@ class PairRows:
         self.sources: list[Vectors] = [*(part.left for part in parts), *(part.right for part in parts)]
         self.first = np.concatenate([[0], np.cumsum([len(source) for source in self.sources])])
         self.n_left = int(self.first[len(parts)])
+        self._kept: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all rows as float32."""
+        return sum(4 * source.array.size for source in self.sources)
+
+    def keep_on(self, device: torch.device) -> None:
+        """Copy all rows to a device, so that a batch is not gathered on the CPU first."""
+        count = len(self.sources) // 2
+        left, right = (
+            torch.cat([torch.from_numpy(block).to(device).float() for source in side for block in source.blocks()])
+            for side in (self.sources[:count], self.sources[count:])
+        )
+        self._kept = left, right
 
     def __call__(self, numbers: Tensor) -> Tensor:
-        """Return rows by number; all must have the same length."""
+        """Return rows by number on the device of the numbers; all must be of one side."""
+        if self._kept is not None and numbers.device == self._kept[0].device:
+            right = bool(numbers[0] >= self.n_left)
+            return self._kept[right][numbers - self.n_left if right else numbers]
+        return self._gathered(numbers.cpu()).to(numbers.device)
+
+    def _gathered(self, numbers: Tensor) -> Tensor:
         wanted = numbers.numpy()
         source = np.searchsorted(self.first, wanted, side="right") - 1
         rows: Tensor | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.vectors import paired, rivals, rows, storage, trained, unlabelled, upgrade
+from benchmarks.vectors import paired, rivals, rows, storage, unlabelled, upgrade
 
 from .data import pairs, write
 
@@ -27,19 +27,26 @@ def scores(file: Path) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def test_codes_from_pairs(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "STEPS", 20)
     monkeypatch.setattr(rivals, "MOST_COMPONENTS", 8)
     file = tmp_path / "one.json"
     words = ["--data", str(data), "--json", str(file), "--set", "small", "--model", "minilm", "--test", "100"]
+    words += ["--neural", '{"steps": 20, "two_spaces": true}']
     quick = [name for name in paired.METHODS if name != "neural"]
     paired.main([*words, "--methods", ",".join(quick)])
     found = scores(file)
     assert set(found) == set(quick) and set(found["linear"]) == {"8", "16", "24"}
     assert set(found["cca-sklearn"]) == {"8"}
+    assert json.loads(file.read_text())["protocol"]["steps"] == 20
     assert found["linear"]["8"]["ndcg@10"] > found["pca"]["8"]["ndcg@10"] + 0.2
     before = file.read_bytes()
     paired.main([*words, "--methods", "linear"])
     assert file.read_bytes() == before
+
+
+def test_settings_are_given_or_those_of_the_best_variant(tmp_path: Path) -> None:
+    rows_ = [{"quality": 0.4, "settings": {}}, {"quality": 0.5, "settings": {"steps": 7}}]
+    (tmp_path / "variants.json").write_text(json.dumps({"rows": rows_}))
+    assert paired.chosen(str(tmp_path / "variants.json")) == {"steps": 7} == paired.chosen('{"steps": 7}')
 
 
 @pytest.mark.parametrize("name", ["small", "asked"])

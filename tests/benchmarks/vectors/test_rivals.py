@@ -54,17 +54,15 @@ def test_random_projections_keep_products_on_average() -> None:
 
 
 def test_a_matryoshka_head_learns_from_pairs_what_principal_components_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "STEPS", 150)
     monkeypatch.setattr(trained, "RATES", (1e-2,))
     parts = split(pairs(1200), 0, test=200)
-    head, pca = (ndcg(fit(parts.fit, 0), parts.test, [8]) for fit in (trained.matryoshka, rivals.pca))
-    assert head > pca + 0.1
+    head, pca = trained.matryoshka(parts.fit, 0, trained.Budget(150, 512)), rivals.pca(parts.fit, 0)
+    assert ndcg(head, parts.test, [8]) > ndcg(pca, parts.test, [8]) + 0.1
 
 
-def test_sparse_codes_have_as_many_entries_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "STEPS", 30)
+def test_sparse_codes_have_as_many_entries_as_asked_for() -> None:
     both = pairs(300)
-    encode = trained.csr(both, 0)
+    encode = trained.csr(both, 0, trained.Budget(30, 512))
     codes = encode(both.left, "left", 8)
     assert codes.shape == (300, 4 * 24) and ((codes != 0).sum(1) <= 8).all() and (codes >= 0).all()
     assert set(by_length(encode, both, [8])["8"]) == {"ndcg@10", "recall@10", "mrr"}

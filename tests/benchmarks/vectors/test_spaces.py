@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.vectors import cost, spaces, translated, variants
+from benchmarks.vectors import cost, searched, spaces, translated, variants
+from benchmarks.vectors.found import Found
 from tests.linear.planted import canonical_correlations
 
 from .data import pairs, write
@@ -47,11 +50,43 @@ def test_a_linear_fit_from_files_is_timed_beside_its_products(tmp_path: Path) ->
 
 
 def test_variants_are_judged_on_held_out_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "SHORT", {"solver": "neural", "steps": 5, "n_components": 8})
-    monkeypatch.setattr(variants, "VARIANTS", {"default": {}, "narrow": {"width": 8}})
+    settings = {"default": {"steps": 5, "width": 8}, "two maps": {"steps": 5, "width": 8, "two_spaces": True}}
+    monkeypatch.setattr(variants, "VARIANTS", settings)
+    monkeypatch.setattr(variants, "ProcessPoolExecutor", AtOnce)
     file = tmp_path / "one.json"
-    words = ["--data", str(write(tmp_path / "sets")), "--json", str(file), "--set", "small", "--test", "100"]
+    words = ["--data", str(write(tmp_path / "sets")), "--json", str(file), "--sets", "small", "--test", "100"]
     variants.main(words)
     found = json.loads(file.read_text())["rows"]
-    assert [row["method"] for row in found] == ["default", "narrow"]
-    assert all(0 < row["scores"]["8"]["ndcg@10"] < 1 and isinstance(row["kept"], bool) for row in found)
+    assert [row["method"] for row in found] == ["default", "two maps"]
+    for row in found:
+        one = row["sets"]["small"]
+        assert 0 < one["scores"]["8"]["ndcg@10"] < 1 and isinstance(one["kept"], bool) and row["quality"] > 0
+    assert variants.best(found) == max(found, key=lambda row: row["quality"])["settings"]
+    page = "\n\n".join(searched.words(Found(_as_variants(tmp_path, file))))
+    assert page.index("| two maps") > 0 and "small, 16" in page
+    assert variants.best([]) == {}
+
+
+def _as_variants(tmp_path: Path, file: Path) -> Path:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "variants.json").write_bytes(file.read_bytes())
+    return folder
+
+
+class AtOnce:
+    """Stands in for a pool of processes: work is done when it is submitted."""
+
+    def __init__(self, *about: object) -> None:
+        pass
+
+    def __enter__(self) -> AtOnce:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., object], *given: object) -> Future[object]:
+        done: Future[object] = Future()
+        done.set_result(work(*given))
+        return done

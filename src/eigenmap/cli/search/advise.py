@@ -191,8 +191,17 @@ def _recommend(advice: Advice, at: dict[str, float]) -> None:
     cost = f", {at['price']:,.2f} at that price" if "price" in at else ""
     print_result(
         f"{at['items']:,.0f} items: {_size(at['stored_bytes'])} of codes{cost}, {_size(at['first_stage_bytes'])} of "
-        f"them read first; about {at['queries_per_second']:,.3g} queries/s on this machine."
+        f"them read first; about {_three_digits(at['queries_per_second'])} queries per second on this machine."
     )
+
+
+def _three_digits(value: float) -> str:
+    """Format a number rounded to three digits, without an exponent.
+
+    >>> _three_digits(5163.2), _three_digits(0.1234)
+    ('5,160', '0.123')
+    """
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _size(count: float) -> str:

@@ -1,0 +1,68 @@
+"""Emoji pictures and their names: two spaces of different models beside deep CCA.
+
+    python -m benchmarks.vectors.emoji --data DATA --json OUT.json --seed 0
+
+A split draws 400 emoji for the test; their pictures, of either artwork, are seen by nothing. Both artworks of the
+others are fitted to. Each test picture of the first artwork then looks for its name among the 400.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.vectors import sets
+from benchmarks.vectors.rows import measured
+from benchmarks.vectors.scores import by_length
+from benchmarks.vectors.sets import Pairs, Split
+from benchmarks.vectors.translated import COMPONENTS, correlation, encoder_of
+
+METHODS = ("cca", "two-spaces", "neural", "deep-cca")
+TEST = 400
+
+
+def split(data: Path, seed: int, test: int = TEST) -> Split:
+    """Pictures and names, divided by emoji."""
+    pictures, names = sets.load(data, "emoji", "left", "efficientnet"), sets.load(data, "emoji", "right", "minilm")
+    name_of = np.load(data / "emoji" / "names.npy")
+    held = np.random.default_rng((seed, 37)).permutation(len(names))[:test]
+    fit = ~np.isin(name_of, held)
+    asked = [int(np.flatnonzero(name_of == name)[0]) for name in held]
+    return Split(Pairs(pictures[fit], names[name_of[fit]]), Pairs(pictures[asked], names[held]))
+
+
+def main(words: list[str] | None = None) -> None:
+    given = parser().parse_args(words)
+    parts = split(given.data, given.seed, given.test)
+
+    def measure(name: str) -> dict[str, Any]:
+        encode, about = encoder_of(name, parts.fit, given.seed)
+        longest = encode(parts.test.right[:2], "right", parts.fit.right.shape[1]).shape[1]
+        lengths = [length for length in sets.LENGTHS if length <= max(longest, COMPONENTS[0])]
+        shared = min(COMPONENTS[0], longest)
+        return {
+            "scores": by_length(encode, parts.test, lengths),
+            "correlation": correlation(encode, parts.test, shared),
+            **about,
+        }
+
+    protocol = {"set": "emoji", "pairs": parts.fit.count, "test": parts.test.count}
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, {"seed": given.seed}, methods, measure)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", type=Path, required=True, help="folder of prepared sets")
+    made.add_argument("--json", type=Path, required=True, help="result to write, or to go on with")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--test", type=int, default=TEST, help="emoji of the test")
+    made.add_argument("--methods", help="names, separated by commas (default: all)")
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Pictures and names: what is read, and that no emoji of the test is fitted to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.vectors import emoji, pictures, translated
+
+
+def test_pictures_with_a_name_are_read_on_white(tmp_path: Path) -> None:
+    named = [{"hexcode": "1F600", "label": "grin", "tags": ["face", "happy"]}, {"hexcode": "1F601", "label": "beam"}]
+    (tmp_path / "data.json").write_text(json.dumps(named))
+    names = pictures.names_of(tmp_path / "data.json")
+    assert names == {"1F600": "grin: face, happy", "1F601": "beam"}
+    folder = tmp_path / "img" / "google" / "64"
+    folder.mkdir(parents=True)
+    listed = [{"unified": code, "image": f"{code}.png"} for code in ("1F600", "1F601", "1F9FF")]
+    (tmp_path / "emoji.json").write_text(json.dumps(listed))
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(folder / "1F600.png")
+    ((code, file),) = pictures.pictures(tmp_path, "google", names)
+    assert code == "1F600"
+    found = pictures.pixels(file)
+    assert found.shape == (3, pictures.SIZE, pictures.SIZE) and bool((found == 1.0).all())  # transparent: white
+
+
+def test_pictures_of_test_emoji_are_not_fitted_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "emoji"
+    folder.mkdir()
+    meaning = rng.normal(size=(300, 8)).astype(np.float32)
+    shown = np.tile(meaning, (2, 1)) + 0.1 * rng.normal(size=(600, 8)).astype(np.float32)
+    np.save(folder / "left.efficientnet.npy", shown.astype(np.float32))
+    np.save(folder / "right.minilm.npy", (meaning @ rng.normal(size=(8, 40))).astype(np.float32))
+    np.save(folder / "names.npy", np.tile(np.arange(300), 2))
+    parts = emoji.split(tmp_path, 0, 50)
+    assert parts.fit.count == 500 and parts.test.count == 50
+    assert not set(map(bytes, parts.fit.right)) & set(map(bytes, parts.test.right))
+    monkeypatch.setattr(emoji, "COMPONENTS", (8,))
+    file = tmp_path / "one.json"
+    emoji.main(["--data", str(tmp_path), "--json", str(file), "--test", "50", "--methods", "cca,two-spaces"])
+    rows = {row["method"]: row for row in json.loads(file.read_text())["rows"]}
+    assert rows["two-spaces"]["scores"]["8"]["ndcg@10"] > 0.8 and 0 < rows["cca"]["correlation"] <= 8
+    assert set(emoji.METHODS) <= set(translated.METHODS)

@@ -1,0 +1,30 @@
+"""Batches of pairs as row numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from eigenmap.relations.pair_batches import PairBatches, PairRows
+from eigenmap.relations.pairs import views
+
+from .test_pairs import vectors
+
+
+def test_rows_that_are_kept_are_those_that_are_gathered() -> None:
+    pairs = views(vectors(), [vectors(seed=1), vectors(seed=2)])
+    gathered, kept = PairRows(pairs.fit), PairRows(pairs.fit)
+    kept.keep_on(torch.device("cpu"))
+    batch = PairBatches(gathered, pairs.fit, 64, seed=0).batch(0)
+    for numbers in (batch.x, batch.x_plus):
+        torch.testing.assert_close(kept(numbers), gathered(numbers), rtol=0, atol=0)
+    assert kept.n_bytes == 4 * 200 * 5 * len(kept.sources)
+
+
+def test_a_pass_visits_every_pair_once_on_all_processes_together() -> None:
+    pairs = views(vectors(), [vectors(seed=1)])
+    rows = PairRows(pairs.fit)
+    halves = [PairBatches(rows, pairs.fit, 20, 0, rank=rank, world_size=2) for rank in (0, 1)]
+    steps = len(halves[0]) // 20
+    seen = np.concatenate([half.batch(step).x.numpy() for half in halves for step in range(steps)])
+    assert len(np.unique(seen)) == len(seen) == 20 * steps
