@@ -4,7 +4,7 @@
     python tools/notebooks.py --quick docs/notebooks/*.ipynb    # run them in a small form and change nothing
 
 A notebook runs in a folder of its own, cell after cell, as Jupyter would: what a cell prints, the value of its last
-line and its open figures are its outputs. A cell of metadata {"quick": {"steps=300": "steps=3"}} has these words
+line (unless it ends in a semicolon) and its open figures are its outputs. A cell of metadata {"quick": {"steps=300": "steps=3"}} has these words
 replaced in the small form.
 """
 
@@ -73,7 +73,7 @@ def _outputs(code: str, names: dict[str, Any], number: int) -> list[dict[str, An
     printed, value = io.StringIO(), None
     with redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
-        if isinstance(last, ast.Expr):
+        if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
             exec(compile(ast.Module(body, []), "<cell>", "exec"), names)
             value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
         else:

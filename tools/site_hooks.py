@@ -40,29 +40,21 @@ _LANGUAGES = {".py": "python", ".md": "markdown", ".toml": "toml", ".cff": "yaml
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are made at this moment."""
-    from mkdocs.structure.files import File
+    from mkdocs.structure.files import File, InclusionLevel
 
     pages = {file.src_uri: (DOCS / file.src_uri).read_text(encoding="utf-8") for file in files.documentation_pages()}
     made = dict(made_pages())
-    for path in sorted(linked_sources(pages | made)):
-        made[source_page(path)] = source_text(path)
+    sources = {source_page(path): source_text(path) for path in sorted(linked_sources(pages | made))}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
+    for name, text in sources.items():
+        files.append(File.generated(config, name, content=text, inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Lead links out of docs/ to the page that shows the file."""
     return rewritten(markdown, page.file.src_uri)
-
-
-def on_nav(nav: Any, config: Any, files: Any) -> None:
-    """Accept pages of sources without a place in the navigation."""
-    from mkdocs.structure.files import InclusionLevel
-
-    for file in files.documentation_pages():
-        if file.src_uri.startswith("source/"):
-            file.inclusion = InclusionLevel.NOT_IN_NAV
 
 
 def made_pages() -> Iterator[tuple[str, str]]:

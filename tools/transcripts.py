@@ -9,7 +9,7 @@ page share one working folder, in which names made earlier are still there. Comm
 
     <!-- data: photos -->              put sample data into the folder (a function of tools/sample_data.py)
     <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, in the small form only
-    <!-- file: report.png docs/images/report.png -->    keep a file of the folder as a picture of the page
+    <!-- draw: NAME docs/images/x.png -->    draw a picture of the page (a function of tools/pictures.py)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import argparse
 import io
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -33,7 +33,7 @@ WIDTH = 100
 LONGEST = 40
 """Lines of output that are shown; the middle of longer outputs is left out."""
 _BLOCK = re.compile(
-    r"^<!-- (?P<what>data|quick|file): (?P<about>.*?) -->$"
+    r"^<!-- (?P<what>data|quick|draw): (?P<about>.*?) -->$"
     r"|^```(?P<language>console|python)\n(?P<body>.*?)^```$(?P<output>\n\n```text\n.*?^```$)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -82,9 +82,15 @@ class Run:
             import sample_data
 
             getattr(sample_data, about)(self.folder, self.quick)
-        elif not self.quick:
-            source, target = about.split()
-            shutil.copyfile(self.folder / source, ROOT / target)
+        else:
+            self._draw(*about.split())
+
+    def _draw(self, name: str, target: str) -> None:
+        sys.path.insert(0, str(ROOT / "tools"))
+        import pictures
+
+        with _inside(self.folder):
+            pictures.draw(name, self.names, Path("picture.png") if self.quick else ROOT / target)
 
     def _small(self, text: str) -> str:
         for old, new in self.replacements if self.quick else []:
@@ -98,6 +104,8 @@ class Run:
             yield self._shell(self._small(command))
 
     def _shell(self, command: str) -> str:
+        if self.quick and (words := _own_words(command)):
+            return self._here(words)
         paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         done = subprocess.run(
             ["bash", "-c", command],
@@ -112,11 +120,29 @@ class Run:
             raise ExampleError(f"{command} ended with exit code {done.returncode}:\n{done.stdout}")
         return _shown(done.stdout)
 
+    def _here(self, words: list[str]) -> str:
+        """Run a command of eigenmap in this process: the small form does not start Python for each."""
+        from typer.testing import CliRunner
+
+        from eigenmap.cli import app
+
+        with _inside(self.folder):
+            done = CliRunner().invoke(app, words)
+        if done.exit_code:
+            raise ExampleError(f"eigenmap {' '.join(words)} ended with {done.exit_code}:\n{done.output}{done.exception}")
+        return _shown(done.output)
+
     def _python(self, code: str) -> str:
         printed = io.StringIO()
         with _inside(self.folder), redirect_stdout(printed):
             exec(compile(code, "<example>", "exec"), self.names)
         return _shown(printed.getvalue())
+
+
+def _own_words(command: str) -> list[str] | None:
+    """Return the words after `eigenmap` in a command that needs no shell, None for others."""
+    plain = command.startswith("eigenmap ") and not re.search(r"[|;&<>$*`]", command)
+    return shlex.split(command)[1:] if plain else None
 
 
 @contextmanager
