@@ -1,6 +1,6 @@
 """Hooks of the site: pages that are made when it is built, and links that lead out of docs/.
 
-MkDocs calls `on_files` and `on_page_markdown` (mkdocs.yml names this file). Pages made here:
+MkDocs calls the functions whose names begin with `on_` (mkdocs.yml names this file). Pages made here:
 
     contributing.md, changelog.md, security.md    the files of the repository's root
     reference/cli.md                              the command line, from the program itself
@@ -33,6 +33,7 @@ FROM_THE_ROOT = {
 }
 """Files of the repository and the pages that show them; the README's content is on other pages."""
 MADE = tuple(name for name, page in FROM_THE_ROOT.items() if page != "index.md")
+WORKER = "https://unpkg.com/iframe-worker/shim"
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = {".py": "python", ".md": "markdown", ".toml": "toml", ".cff": "yaml", ".yml": "yaml", "": "text"}
@@ -55,6 +56,16 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Lead links out of docs/ to the page that shows the file."""
     return rewritten(markdown, page.file.src_uri)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Load the stand-in for workers from the site itself; the theme would ask another server for it."""
+    return output.replace(WORKER, posixpath.relpath("frame-worker.js", posixpath.dirname(page.url) or "."))
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:
+    """Do the same for the page that is shown where there is none."""
+    return output_content.replace(WORKER, "/frame-worker.js")
 
 
 def made_pages() -> Iterator[tuple[str, str]]:
