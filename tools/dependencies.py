@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -40,8 +40,8 @@ def closure(requirements: list[Requirement]) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
         found[package] = distribution.version.partition("+")[0]
-        for requirement in needs(distribution.requires or [], wanted):
-            waiting.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
+        more = needs(distribution.requires or [], wanted)
+        waiting += [(canonicalize_name(each.name), frozenset(each.extras)) for each in more]
     return dict(sorted(found.items()))
 
 

@@ -4,8 +4,8 @@
     python tools/notebooks.py --quick docs/notebooks/*.ipynb    # run them in a small form and change nothing
 
 A notebook runs in a folder of its own, cell after cell, as Jupyter would: what a cell prints, the value of its last
-line (unless it ends in a semicolon) and its open figures are its outputs. A cell of metadata {"quick": {"steps=300": "steps=3"}} has these words
-replaced in the small form.
+line (unless it ends in a semicolon) and its open figures are its outputs. A cell of metadata
+{"quick": {"steps=300": "steps=3"}} has these words replaced in the small form.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ def _outputs(code: str, names: dict[str, Any], number: int) -> list[dict[str, An
     found: list[dict[str, Any]] = []
     if printed.getvalue():
         found.append({"output_type": "stream", "name": "stdout", "text": printed.getvalue().splitlines(keepends=True)})
-    for figure in map(pyplot.figure, pyplot.get_fignums()):
-        found.append(_picture(figure))
+    found += [_picture(figure) for figure in map(pyplot.figure, pyplot.get_fignums())]
     pyplot.close("all")
     if value is not None:
         data = {"text/plain": repr(value).splitlines(keepends=True)}

@@ -79,8 +79,9 @@ def nearest(names: dict[str, Any]) -> Any:
 
 def photos(names: dict[str, Any]) -> Any:
     """The new photo, and the nearest photos of the folder at three lengths."""
-    import eigenmap as em
     from PIL import Image
+
+    import eigenmap as em
 
     model, index = em.Eigenmap.load("runs/mine"), em.CodeIndex.open("photos.index")
     code = model.encode("new.png")
@@ -177,7 +178,8 @@ def time(names: dict[str, Any]) -> Any:
     if np.corrcoef(slow, well)[0, 1] < 0:
         slow = -slow
     figure, axes = _axes(3, 1, 7, 3.6)
-    for ax, values, label in zip(axes.flat, (rows[:, 0], slow, well), ("sensor 1", "slowest mode", "hidden"), strict=True):
+    shown = {"sensor 1": rows[:, 0], "slowest mode": slow, "hidden": well}
+    for ax, (label, values) in zip(axes.flat, shown.items(), strict=True):
         ax.plot(values[:2000], lw=0.6, color=OURS if label == "slowest mode" else INK)
         ax.set_ylabel(label, fontsize=8)
         ax.tick_params(labelsize=7)

@@ -129,7 +129,9 @@ class Run:
         with _inside(self.folder):
             done = CliRunner().invoke(app, words)
         if done.exit_code:
-            raise ExampleError(f"eigenmap {' '.join(words)} ended with {done.exit_code}:\n{done.output}{done.exception}")
+            raise ExampleError(
+                f"eigenmap {' '.join(words)} ended with {done.exit_code}:\n{done.output}{done.exception}"
+            )
         return _shown(done.output)
 
     def _python(self, code: str) -> str:

@@ -32,9 +32,7 @@ Examples:
 """,
 )
 def demo(
-    out: Annotated[
-        Path, option("--out -o FOLDER", "Folder for report.html and the models.", OUTPUT, shown=True)
-    ] = OUT,
+    out: Annotated[Path, option("--out -o FOLDER", "Folder for report.html and the models.", OUTPUT, shown=True)] = OUT,
     minutes: Annotated[float, option("--minutes M", "Time limit for training both models.", HOW, shown=True)] = 3.5,
     steps: Annotated[
         int | None, option("--steps N", "Exact number of training steps per model, however long they take.", HOW)

@@ -6,7 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from eigenmap.cli.console import duration, log_function, note
+from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -49,6 +52,7 @@ Examples:
 """,
 )
 def graph(
+    ctx: typer.Context,
     source: Annotated[
         Path,
         argument(
@@ -111,6 +115,7 @@ def graph(
             TRAINING,
         ),
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
@@ -125,7 +130,7 @@ def graph(
     Afterwards features are enough to embed a node, even a new one; no graph is needed.
     """
     from eigenmap.fitting.graph import fit_graph
-    from eigenmap.recipes.graph import GraphRecipe
+    from eigenmap.recipes.graph import GRAPHS, GraphRecipe
 
     if steps is not None and minutes is not None:
         raise EigenmapError("Give only one of --steps and --minutes.")
@@ -143,16 +148,19 @@ def graph(
         "batch_size": batch_size,
         "lr": lr,
     }
-    settings = recipe_settings(GraphRecipe, setting, options)
+    earlier = read_config(config)
+    settings = recipe_settings(GraphRecipe, setting, options, earlier.settings)
+    if minutes is not None:
+        settings.pop("steps", None)
     check_device(device)
     model = fit_graph(
         source,
-        recipe=recipe,
+        recipe=earlier.recipe if earlier.recipe in GRAPHS and not was_given(ctx, "recipe") else recipe,
         out=out,
         resume=resume,
         force=force,
         minutes=minutes,
-        seed=seed,
+        seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
         threads=threads,
         device=device.value,
         tensorboard=tensorboard,

@@ -10,6 +10,7 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, log_function, note, progress_bar
+from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
@@ -68,9 +69,12 @@ Examples:
 [cyan]  eigenmap fit images PHOTOS/ -o runs/mine -k 64 --views simclr --set clip_norm=1[/cyan]
 
 [cyan]  eigenmap fit images PHOTOS/ --out runs/mine --minutes 10 --resume[/cyan]
+
+[cyan]  eigenmap fit images PHOTOS/ --out runs/again --config runs/mine/model.json[/cyan]
 """,
 )
 def images(
+    ctx: typer.Context,
     source: Annotated[Path, argument("SOURCE", f"The images. {SOURCES_HELP}")],
     out: RunOption,
     epochs: Annotated[
@@ -125,6 +129,7 @@ def images(
             TRAINING,
         ),
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
@@ -169,12 +174,17 @@ def images(
         "lr": lr,
         "optimizer": optimizer,
     }
-    settings = recipe_settings(Recipe, setting, options)
+    earlier = read_config(config)
+    settings = recipe_settings(Recipe, setting, options, earlier.settings)
+    if steps is not None or minutes is not None:
+        settings = {name: value for name, value in settings.items() if name != "epochs"}
+    elif settings.get("epochs") is None:
+        steps = earlier.steps
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
             source,
-            recipe=recipe,
+            recipe=recipe if was_given(ctx, "recipe") else earlier.recipe or recipe,
             encoder_weights=encoder_weights,
             freeze_encoder=freeze,
             standardisation=IMAGENET_STANDARDISATION if imagenet else None,
@@ -183,7 +193,7 @@ def images(
             force=force,
             steps=steps,
             minutes=minutes,
-            seed=seed,
+            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
             threads=threads,
             strict=strict,
             device=device.value,
