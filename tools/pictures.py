@@ -41,7 +41,15 @@ def draw(name: str, names: dict[str, Any], target: Path) -> None:
 def _axes(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
     from matplotlib import pyplot
 
-    return pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False)
+    return pyplot.subplots(rows, columns, figsize=(width, height), squeeze=False, layout="constrained")
+
+
+def _lengths_across(ax: Any) -> None:
+    """Let an axis show lengths of codes as numbers, in powers of two."""
+    from matplotlib.ticker import ScalarFormatter
+
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter(ScalarFormatter())
 
 
 def _grid(query: Path, found: dict[str, Sequence[np.ndarray]]) -> Any:
@@ -110,7 +118,7 @@ def pretrained(names: dict[str, Any]) -> Any:
         rows = retrieval(queries, gallery, *truth, all_lengths(gallery.shape[1]), (100,))
         values = [row["map_over_found@100"] for row in rows]
         axes[0, 0].plot([row["dim"] for row in rows], values, "o-", label=label, color=colour)
-    axes[0, 0].set_xscale("log", base=2)
+    _lengths_across(axes[0, 0])
     axes[0, 0].set(xlabel="features kept", ylabel="mAP over the top 100")
     axes[0, 0].legend(frameon=False)
     return figure
@@ -205,7 +213,7 @@ def lengths(names: dict[str, Any]) -> Any:
     funnel = [share(shortlist_dim=dim, shortlist=200) for dim in dims[:-1]]
     axes[0, 0].plot(dims, plain, "o-", color=OTHER, label="cut code")
     axes[0, 0].plot(dims[:-1], funnel, "o-", color=OURS, label="funnel: best 200 by all features")
-    axes[0, 0].set_xscale("log", base=2)
+    _lengths_across(axes[0, 0])
     axes[0, 0].set(xlabel="features compared with every item", ylabel="share of the ten nearest", ylim=(0, 1.03))
     axes[0, 0].legend(frameon=False)
     return figure
@@ -220,7 +228,7 @@ def vectors(names: dict[str, Any]) -> Any:
     for key, label, colour in (("ours", "ours", OURS), ("pca", "PCA", OTHER), ("prefix", "prefix", INK)):
         values = {int(dim): value for dim, value in scores[key].items()}
         axes[0, 0].plot(list(values), list(values.values()), "o-", ms=3, label=label, color=colour)
-    axes[0, 0].set_xscale("log", base=2)
+    _lengths_across(axes[0, 0])
     axes[0, 0].set(xlabel="features kept", ylabel="nDCG@10 on held-out pairs")
     axes[0, 0].legend(frameon=False)
     return figure

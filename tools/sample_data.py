@@ -54,10 +54,6 @@ def halves(folder: Path, quick: bool = False) -> None:
     np.save(folder / "query.npy", np.load(folder / "new_left.npy")[:1])
 
 
-ARRIVING = ("scipy.special", "sklearn.svm", "numpy.fft")
-"""Modules whose functions arrive later in the graph of functions."""
-
-
 def see_also(folder: Path, quick: bool = False) -> None:
     """Write a graph of the functions of three libraries: features are words of their documentation, edges "See Also".
 
@@ -68,11 +64,12 @@ def see_also(folder: Path, quick: bool = False) -> None:
 
     found = dict(sorted(_documented().items()))
     names = list(found)[:: 4 if quick else 1]
-    names.sort(key=lambda name: name.startswith(ARRIVING))  # stable: new ones come last
+    new = set(names[9::10])  # every tenth arrives later
+    names.sort(key=new.__contains__)  # stable: new ones come last
     words = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=5, max_features=64 if quick else 1_000)
     x = words.fit_transform([" ".join(found[name]) for name in names]).toarray().astype("f4")
     edges = np.array(sorted(_mentions(names, found)), dtype=np.int64).T.reshape(2, -1)
-    known = sum(not name.startswith(ARRIVING) for name in names)
+    known = len(names) - len(new)
     old = (edges < known).all(0)
     np.savez(folder / "graph.npz", x=x[:known], edge_index=edges[:, old])
     np.savez(folder / "arriving.npz", x=x[known:], edge_index=edges[:, ~old])

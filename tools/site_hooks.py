@@ -29,7 +29,6 @@ FROM_THE_ROOT = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "README.md": "index.md",
-    "docs/README.md": "index.md",
 }
 """Files of the repository and the pages that show them; the README's content is on other pages."""
 MADE = tuple(name for name, page in FROM_THE_ROOT.items() if page != "index.md")

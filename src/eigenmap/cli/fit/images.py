@@ -89,7 +89,8 @@ def images(
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     encoder: Annotated[
-        str | None, option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, or a name timm knows.", NETWORK)
+        str | None,
+        option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, a name timm knows, or hf:NAME.", NETWORK),
     ] = None,
     encoder_weights: Annotated[
         Path | None,
