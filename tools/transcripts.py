@@ -52,6 +52,8 @@ class Run:
     names: dict[str, Any] = field(default_factory=dict)
     replacements: list[tuple[str, str]] = field(default_factory=list)
     examples: int = 0
+    log: list[str] = field(default_factory=list)
+    """Every command and block as it was run, with its output."""
 
     def page(self, text: str) -> str:
         """Run the examples of a page, and return it with the outputs they had."""
@@ -100,8 +102,10 @@ class Run:
     def _console(self, body: str) -> Iterator[str]:
         """Run the commands of a block; a line that ends in a backslash goes on."""
         for command in re.findall(r"^\$ ((?:.*\\\n)*.*)$", body, re.MULTILINE):
+            output = self._shell(self._small(command))
+            self.log.append(f"$ {self._small(command)}\n{output}")
             yield f"$ {command}\n"
-            yield self._shell(self._small(command))
+            yield output
 
     def _shell(self, command: str) -> str:
         if self.quick and (words := _own_words(command)):
@@ -138,7 +142,9 @@ class Run:
         printed = io.StringIO()
         with _inside(self.folder), redirect_stdout(printed):
             exec(compile(code, "<example>", "exec"), self.names)
-        return _shown(printed.getvalue())
+        shown = _shown(printed.getvalue())
+        self.log.append("".join(f">>> {line}\n" for line in code.splitlines()) + shown)
+        return shown
 
 
 def _own_words(command: str) -> list[str] | None:
@@ -165,10 +171,13 @@ def _shown(output: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def run_page(path: Path, quick: bool) -> tuple[str, int]:
-    """Run the examples of a page in a new folder; return the page with their outputs, and how many there are."""
+def run_page(path: Path, quick: bool, log: list[str] | None = None) -> tuple[str, int]:
+    """Run the examples of a page in a new folder; return the page with their outputs, and how many there are.
+
+    Everything that was run is appended to `log`.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder), quick)
+        run = Run(Path(folder), quick, log=[] if log is None else log)
         return run.page(path.read_text(encoding="utf-8")), run.examples
 
 
@@ -177,16 +186,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--quick", action="store_true", help="small form; change nothing")
+    parser.add_argument("--log", type=Path, help="write what was run, with its output, into this file")
     arguments = parser.parse_args()
+    log: list[str] = []
     for path in arguments.pages:
+        log.append(f"# {path.name}\n")
         try:
-            text, examples = run_page(path, arguments.quick)
+            text, examples = run_page(path, arguments.quick, log)
         except ExampleError as error:
             print(f"{path}: {error}")
             return 1
         if not arguments.quick:
             path.write_text(text, encoding="utf-8")
         print(f"{path}: {examples} examples")
+    if arguments.log is not None:
+        arguments.log.write_text("\n".join(log), encoding="utf-8")
     return 0
 
 

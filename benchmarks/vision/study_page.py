@@ -1,4 +1,4 @@
-"""Quotations in docs/objective-study.md and docs/results.md: tables and sentences from a few rows of docs/benchmarks.md."""
+"""Quotations in docs/objective-study.md and docs/results.md: tables and sentences from rows of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
 
 
 def headline(results: Results) -> str:
-    """Return the part of docs/results.md on CIFAR-10: the leading four, the longest and the best published training, speed."""
+    """Return the part of docs/results.md on CIFAR-10: the leading four, the longest and the best published run, speed."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
     said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)
