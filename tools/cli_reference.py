@@ -53,7 +53,7 @@ def _context(command: Any, name: str) -> Any:
 def _parameters(command: Any) -> Iterator[str]:
     rows = [row for row in map(_row, command.params) if row]
     if rows:
-        yield "| | | default |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        yield "| option | meaning | default |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
 
 
 def _row(parameter: Any) -> str:

@@ -12,10 +12,15 @@ import re
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # mypy brings it
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS, LICENCES = ROOT / "constraints.txt", ROOT / "docs" / "licences.md"
@@ -63,9 +68,15 @@ def licence(package: str) -> str:
     return re.sub(r"\s+", " ", stated.splitlines()[0] if stated else "not stated")
 
 
+def described() -> dict[str, Any]:
+    """Return what pyproject.toml says of the project."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
 def direct() -> dict[str, list[tuple[str, Requirement]]]:
     """Return the packages that pyproject.toml names, each with the extra ("" for none) and the requirement."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = described()
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     found: dict[str, list[tuple[str, Requirement]]] = {}
     for extra, lines in groups.items():

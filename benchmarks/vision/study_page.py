@@ -58,7 +58,7 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
 
 
 def headline(results: Results) -> str:
-    """Return the part of docs/results.md on CIFAR-10: the leading four, the longest and the best published run, speed."""
+    """Return the part of docs/results.md on CIFAR-10: the leading four, the longest and the best published, speed."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
     said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)
