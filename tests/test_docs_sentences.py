@@ -20,7 +20,7 @@ def sentences(text: str) -> Iterator[str]:
     text = re.sub(r"\]\([^)]*\)", "]", text)
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*[-*|#] )|\n(?=\|)", text):
         if not paragraph.startswith(("|", "    ")):
-            yield from re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split()))
+            yield from filter(None, re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split())))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

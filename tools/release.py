@@ -170,6 +170,9 @@ def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str
         _run(python, ["-m", "pip", "check"], place)
         _smoke(python, extra, place)
         say(f"extra {extra}: installed, pip check and smoke test pass")
+    _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[docs]"], place)
+    _run(python, [str(work / "clone1" / "tools" / "check_site.py")], place)
+    say("the site is built without warnings; links, assets and spelling are fine")
 
 
 def try_python(wheel: Path, folder: Path, interpreter: str, say: Callable[[str], None]) -> None:

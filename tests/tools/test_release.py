@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,10 +22,13 @@ def test_every_extra_has_a_smoke_test() -> None:
 
 
 @pytest.mark.parametrize("extra", ["", "parquet", "graphs", "transformers"])
-def test_smoke_tests_pass_here(extra: str, tmp_path: Path) -> None:
+def test_smoke_tests_pass_here(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import release
 
+    monkeypatch.setattr(release, "_bare", lambda: {**os.environ, "PYTHONPATH": str(ROOT / "src")})
     release._smoke(Path(sys.executable), extra, tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        release._run(Path(sys.executable), ["-c", "assert False"], tmp_path)
 
 
 def test_uncommitted_changes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
