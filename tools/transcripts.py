@@ -150,7 +150,7 @@ class Run:
 def _own_words(command: str) -> list[str] | None:
     """Return the words after `eigenmap` in a command that needs no shell, None for others."""
     plain = command.startswith("eigenmap ") and not re.search(r"[|;&<>$*`]", command)
-    return shlex.split(command)[1:] if plain else None
+    return shlex.split(command.replace("\\\n", " "))[1:] if plain else None
 
 
 @contextmanager
