@@ -34,8 +34,11 @@ class Config:
     steps: int | None = None
 
 
-def read_config(path: Path | None) -> Config:
-    """Read a model.json, or a JSON object of settings; without a path, nothing is set."""
+def read_config(path: Path | None, *, other_length: bool = False) -> Config:
+    """Read a model.json, or a JSON object of settings; without a path, nothing is set.
+
+    With `other_length` the length of training is given elsewhere, and that of the file is left out.
+    """
     if path is None:
         return Config()
     try:
@@ -45,20 +48,22 @@ def read_config(path: Path | None) -> Config:
     if not isinstance(about, dict):
         raise EigenmapError(f"--config {path} must be a model.json or a JSON object of settings.")
     if "format" not in about:
-        return Config(settings=_known(about))
+        return Config(settings=_known(about, other_length))
     training = about.get("training")
     if not isinstance(training, dict) or not isinstance(training.get("recipe"), dict):
         raise EigenmapError(f"--config {path} records no recipe; give the model.json of a run, or a JSON of settings.")
-    recipe = _known(training["recipe"])
+    recipe = _known(training["recipe"], other_length)
     name = recipe.pop("name", None)
-    if training.get("steps"):
+    steps = None if other_length else training.get("steps") or None
+    if steps is not None:
         recipe.pop("epochs", None)  # the number of steps is exact
-    return Config(recipe, name, training.get("seed"), training.get("steps") or None)
+    return Config(recipe, name, training.get("seed"), steps)
 
 
-def _known(settings: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what has no value: for a recipe None means "as it is"."""
-    return {name: value for name, value in settings.items() if value is not None}
+def _known(settings: dict[str, Any], other_length: bool) -> dict[str, Any]:
+    """Leave out what has no value, which for a recipe means "as it is", and the length if it is given elsewhere."""
+    unused = {"epochs", "steps"} if other_length else set()
+    return {name: value for name, value in settings.items() if value is not None and name not in unused}
 
 
 def was_given(ctx: typer.Context, name: str) -> bool:

@@ -148,10 +148,8 @@ def graph(
         "batch_size": batch_size,
         "lr": lr,
     }
-    earlier = read_config(config)
+    earlier = read_config(config, other_length=minutes is not None)
     settings = recipe_settings(GraphRecipe, setting, options, earlier.settings)
-    if minutes is not None:
-        settings.pop("steps", None)
     check_device(device)
     model = fit_graph(
         source,

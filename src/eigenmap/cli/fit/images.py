@@ -175,11 +175,9 @@ def images(
         "lr": lr,
         "optimizer": optimizer,
     }
-    earlier = read_config(config)
+    earlier = read_config(config, other_length=steps is not None or minutes is not None)
     settings = recipe_settings(Recipe, setting, options, earlier.settings)
-    if steps is not None or minutes is not None:
-        settings = {name: value for name, value in settings.items() if name != "epochs"}
-    elif settings.get("epochs") is None:
+    if steps is None and minutes is None and "epochs" not in settings:
         steps = earlier.steps
     check_device(device)
     with progress_bar("reading", quiet) as reading:
