@@ -44,9 +44,11 @@ SLOW_FOLDERS = (
     "robustness",
     "search/postgres",
     "service",
+    "tools",
 )
 SLOW_FILES = (
     "cli/evaluate/test_nodes.py",
+    "cli/fit/test_config.py",
     "cli/fit/test_vectors.py",
     "cli/search/test_database.py",
     "cli/search/test_index.py",
@@ -56,6 +58,7 @@ SLOW_FILES = (
     "cli/test_streams.py",
     "cli/test_verify.py",
     "core/test_redaction.py",
+    "demo/test_ready.py",
     "embedding/test_crashes.py",
     "embedding/test_engines.py",
     "estimators/test_neural_eigenmap.py",
@@ -71,6 +74,7 @@ SLOW_FILES = (
     "fitting/test_towers.py",
     "fitting/test_vectors.py",
     "kernels/test_scale.py",
+    "networks/test_hugging_face.py",
     "objectives/test_recovery.py",
     "objectives/test_two_processes.py",
     "relations/test_graph_two_processes.py",

@@ -28,7 +28,6 @@ COVERED_BY = {
     "cli/vector_codes.py": "cli/fit/test_vectors.py",
     "core/digests.py": "test_saved.py",
     "core/errors.py": "core/test_arguments.py",
-    "core/logging.py": "fitting/test_images.py",
     "core/pairing.py": "objectives/test_objective.py",
     "data/graphs/files.py": "data/graphs/test_graph.py",
     "data/graphs/scipy_files.py": "data/graphs/test_graph.py",

@@ -2,11 +2,13 @@
 
     python tools/release.py                  # or `make release`
     python tools/release.py --extras onnx    # only some of the extras
+    python tools/release.py --pythons python3.10 python3.13    # try the wheel with these interpreters as well
 
 Each check is a line of `dist/RELEASE.txt`, and the first failure ends the run with exit code 1. The wheel and the sdist
 are built twice, in two clones, with the time of the commit as the time of every file, and must be equal byte by byte.
 The wheel is then installed into a new environment, where the repository cannot be imported: dependencies must agree,
-`import eigenmap` must be quick and must not load torch, and the demo and a smoke test of each extra must run.
+`import eigenmap` must be quick and must not load torch, and the demo, the trained model, the examples of README and
+how-tos (small form) and a smoke test of each extra must run. `dist/TRANSCRIPT.txt` has the examples with their outputs.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
+TRANSCRIPT = DIST / "TRANSCRIPT.txt"
+PAGES = [
+    *(str(ROOT / name) for name in ("README.md", "docs/quickstart.md", "docs/lengths.md")),
+    *map(str, sorted((ROOT / "docs" / "howto").glob("*.md"))),
+]
+"""Pages whose examples are run with the wheel."""
 LARGEST_WHEEL = 10 * 2**20
 SLOWEST_IMPORT_S = 1.0
 DEMO = ["demo", "--steps", "40", "--out", "demo"]
@@ -48,14 +56,21 @@ SMOKE: dict[str, str] = {
     """,
     "postgres": "import psycopg; psycopg.pq.version()",
     "graphs": """
-        import networkx as nx, eigenmap as em
-        assert em.load_graph(nx.karate_club_graph()).n_nodes == 34
+        import networkx as nx, numpy as np, eigenmap as em
+        assert len(em.load_graph(nx.karate_club_graph(), np.eye(34))) == 34
     """,
     "onnx": "import onnx, onnxscript",
     "tensorboard": "import tensorboard",
     "timm": "import importlib.metadata as m; m.version('timm')",
     "ray": "import ray.data",
     "hub": "import huggingface_hub",
+    "transformers": """
+        import transformers
+        from eigenmap.networks import build_encoder
+        config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[16], depths=[1], layer_type="basic")
+        transformers.ResNetModel(config).save_pretrained("resnet")
+        assert build_encoder("hf:resnet", 3, 32).out_features == 16
+    """,
 }
 """Program per extra, run in the clean environment with the extra installed; "" is the wheel alone."""
 
@@ -68,6 +83,7 @@ def main() -> int:
     """Build, try, and report; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", nargs="*", default=[name for name in SMOKE if name], help="extras to try")
+    parser.add_argument("--pythons", nargs="*", default=[], help="other interpreters to try the wheel with")
     parser.add_argument("--work", type=Path, help="folder for environments; a temporary one by default")
     arguments = parser.parse_args()
     report: list[str] = []
@@ -80,6 +96,8 @@ def main() -> int:
         with _folder(arguments.work) as work:
             wheel = build(work, say)
             try_wheel(wheel, work, arguments.extras, say)
+            for number, interpreter in enumerate(arguments.pythons):
+                try_python(wheel, work / f"python{number}", interpreter, say)
     except (ReleaseError, subprocess.CalledProcessError) as error:
         say(f"FAILED: {error}")
         return 1
@@ -122,9 +140,10 @@ def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str
     """Install the wheel where the repository cannot be seen, and use it."""
     place = work / "elsewhere"
     place.mkdir()
-    python = _environment(work / "clean", [str(wheel)])
+    python = _environment(work / "clean", [str(wheel), "-c", str(ROOT / "constraints.txt")])
     _run(python, ["-m", "pip", "check"], place)
-    say(f"wheel installed with Python {_output([str(python), '-V']).split()[-1]}; pip check passes")
+    version = _output([str(python), "-V"]).split()[-1]
+    say(f"wheel installed with Python {version} and the versions of constraints.txt; pip check passes")
     loaded = "import eigenmap, sys; assert 'site-packages' in eigenmap.__file__; assert 'torch' not in sys.modules"
     _run(python, ["-c", loaded], place)
     seconds = min(_seconds(python, place) for _ in range(3))
@@ -141,11 +160,29 @@ def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str
     if not (place / "demo" / "report.html").is_file():
         raise ReleaseError("the demo wrote no report")
     say(f"eigenmap {' '.join(DEMO)}: {time.perf_counter() - began:.0f} s")
+    _run(
+        python, [str(work / "clone1" / "tools" / "transcripts.py"), "--quick", "--log", TRANSCRIPT.name, *PAGES], place
+    )
+    shutil.copyfile(place / TRANSCRIPT.name, TRANSCRIPT)
+    say(f"examples of README, quickstart and {len(PAGES) - 3} how-tos run: {TRANSCRIPT.relative_to(ROOT)}")
     for extra in extras:
         _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
         _run(python, ["-m", "pip", "check"], place)
         _smoke(python, extra, place)
         say(f"extra {extra}: installed, pip check and smoke test pass")
+    _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[docs]"], place)
+    _run(python, [str(work / "clone1" / "tools" / "check_site.py")], place)
+    say("the site is built without warnings; links, assets and spelling are fine")
+
+
+def try_python(wheel: Path, folder: Path, interpreter: str, say: Callable[[str], None]) -> None:
+    """Install the wheel with another interpreter, and run the smoke test of the wheel alone."""
+    python = _environment(folder, [str(wheel)], interpreter)
+    _run(python, ["-m", "pip", "check"], folder)
+    _smoke(python, "", folder)
+    versions = "import sys, torch; print(sys.version.split()[0], torch.__version__)"
+    number, torch = _output([str(python), "-c", versions], cwd=folder).split()
+    say(f"Python {number} with torch {torch}: installed, pip check and smoke test pass")
 
 
 def _smoke(python: Path, extra: str, place: Path) -> None:
@@ -158,9 +195,9 @@ def _seconds(python: Path, place: Path) -> float:
     return float(_output([str(python), "-c", code], cwd=place))
 
 
-def _environment(folder: Path, packages: Sequence[str]) -> Path:
+def _environment(folder: Path, packages: Sequence[str], interpreter: str = sys.executable) -> Path:
     """Create an environment with packages, and return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
     _run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], folder)
     return python

@@ -5,6 +5,7 @@ Each function writes to a folder; with `quick` it writes less, for tests.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,87 @@ def photos(folder: Path, quick: bool = False) -> None:
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.asarray(images.pixels[row]).squeeze()).save(place / f"{row:05}.png")
     Image.fromarray(np.asarray(catalogue.load("query").pixels[0]).squeeze()).save(folder / "new.png")
+
+
+def new_photos(folder: Path, quick: bool = False) -> None:
+    """Write `photos/CLASS/NUMBER.png` and `queries/CLASS/NUMBER.png`: garments in random poses, in no training set."""
+    from PIL import Image
+
+    from eigenmap.data.images import catalogue
+
+    for split, place, number in (("validation", "photos", 1_000), ("query", "queries", 200)):
+        images = catalogue.load(split, posed=True)  # type: ignore[arg-type]
+        for row in range(100 if quick else number):
+            target = folder / place / catalogue.CLASSES[row % len(catalogue.CLASSES)]
+            target.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.asarray(images.pixels[row, 0])).save(target / f"{row:04}.png")
+
+
+def halves(folder: Path, quick: bool = False) -> None:
+    """Write left and right halves of scikit-learn's handwritten digits, 1,500 to learn from and 297 to search."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    for name, rows in (("", slice(1_500)), ("new_", slice(1_500, None))):
+        np.save(folder / f"{name}left.npy", digits.images[rows, :, :4].reshape(-1, 32).astype("f4"))
+        np.save(folder / f"{name}right.npy", digits.images[rows, :, 4:].reshape(-1, 32).astype("f4"))
+        np.save(folder / f"{name}digit.npy", digits.target[rows])
+    np.save(folder / "query.npy", np.load(folder / "new_left.npy")[:1])
+
+
+def see_also(folder: Path, quick: bool = False) -> None:
+    """Write a graph of the functions of three libraries: features are words of their documentation, edges "See Also".
+
+    `graph.npz` and `names.txt` hold the functions known at first, `new.npy` and `new_names.txt` those that arrive,
+    `arriving.npz` the same with their edges, numbered after the others.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    found = dict(sorted(_documented().items()))
+    names = list(found)[:: 4 if quick else 1]
+    new = set(names[9::10])  # every tenth arrives later
+    names.sort(key=new.__contains__)  # stable: new ones come last
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=5, max_features=64 if quick else 1_000)
+    x = words.fit_transform([" ".join(found[name]) for name in names]).toarray().astype("f4")
+    edges = np.array(sorted(_mentions(names, found)), dtype=np.int64).T.reshape(2, -1)
+    known = len(names) - len(new)
+    old = (edges < known).all(0)
+    np.savez(folder / "graph.npz", x=x[:known], edge_index=edges[:, old])
+    np.savez(folder / "arriving.npz", x=x[known:], edge_index=edges[:, ~old])
+    np.save(folder / "new.npy", x[known:])
+    for file, some in (("names.txt", names[:known]), ("new_names.txt", names[known:])):
+        (folder / file).write_text("".join(f"{name}\n" for name in some), encoding="utf-8")
+
+
+def _mentions(names: list[str], found: dict[str, tuple[str, str]]) -> set[tuple[int, int]]:
+    """Return the pairs of functions of which one names the other in its section "See Also"."""
+    rows = {name: row for row, name in enumerate(names)}
+    pairs = set()
+    for name, row in rows.items():
+        home = name.rpartition(".")[0]
+        section = re.search(r"See Also\s*-+\n(.*?)(\n\s*\n\s*\w+\s*\n\s*-+|\Z)", found[name][1], re.DOTALL)
+        for word in re.findall(r"[A-Za-z_][\w.]+", section[1] if section else ""):
+            other = rows.get(word, rows.get(f"{home}.{word}", rows.get(f"numpy.{word}", row)))
+            if other != row:
+                pairs |= {(row, other), (other, row)}
+    return pairs
+
+
+def double_well(folder: Path, quick: bool = False) -> None:
+    """Write `run1.npy` and `run2.npy`: a particle that hops between two wells, through eight noisy sensors.
+
+    `well1.npy` and `well2.npy` hold its position, which nobody tells the model.
+    """
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(8, 8))
+    for run in (1, 2):
+        x = np.empty(5_000)
+        x[0] = -1.0
+        for t in range(1, len(x)):  # dx = (x - x^3) dt + noise
+            x[t] = x[t - 1] + 0.05 * (x[t - 1] - x[t - 1] ** 3) * 4 + np.sqrt(0.05) * 0.75 * rng.normal()
+        sensors = np.column_stack([x, 2 * rng.normal(size=(len(x), 7))]) @ mix
+        np.save(folder / f"run{run}.npy", sensors.astype("f4"))
+        np.save(folder / f"well{run}.npy", x)
 
 
 def docstrings(folder: Path, quick: bool = False) -> None:

@@ -9,7 +9,7 @@ folder and one Python namespace. Comments direct the run:
 
     <!-- data: photos -->              put sample data into the folder (a function of tools/sample_data.py)
     <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, with --quick only
-    <!-- file: report.png docs/images/report.png -->    copy a file of the folder to the page's pictures
+    <!-- draw: NAME docs/images/x.png -->    draw a picture of the page (a function of tools/pictures.py)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import argparse
 import io
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -33,7 +33,7 @@ WIDTH = 100
 LONGEST = 40
 """Maximum number of lines of output; the middle of longer outputs is left out."""
 _BLOCK = re.compile(
-    r"^<!-- (?P<what>data|quick|file): (?P<about>.*?) -->$"
+    r"^<!-- (?P<what>data|quick|draw): (?P<about>.*?) -->$"
     r"|^```(?P<language>console|python)\n(?P<body>.*?)^```$(?P<output>\n\n```text\n.*?^```$)?",
     re.MULTILINE | re.DOTALL,
 )
@@ -52,6 +52,8 @@ class Run:
     names: dict[str, Any] = field(default_factory=dict)
     replacements: list[tuple[str, str]] = field(default_factory=list)
     examples: int = 0
+    log: list[str] = field(default_factory=list)
+    """Every command and block as it was run, with its output."""
 
     def page(self, text: str) -> str:
         """Run the examples of a page, and return the page with their outputs."""
@@ -82,9 +84,15 @@ class Run:
             import sample_data
 
             getattr(sample_data, about)(self.folder, self.quick)
-        elif not self.quick:
-            source, target = about.split()
-            shutil.copyfile(self.folder / source, ROOT / target)
+        else:
+            self._draw(*about.split())
+
+    def _draw(self, name: str, target: str) -> None:
+        sys.path.insert(0, str(ROOT / "tools"))
+        import pictures
+
+        with _inside(self.folder):
+            pictures.draw(name, self.names, Path("picture.png") if self.quick else ROOT / target)
 
     def _small(self, text: str) -> str:
         for old, new in self.replacements if self.quick else []:
@@ -94,10 +102,14 @@ class Run:
     def _console(self, body: str) -> Iterator[str]:
         """Run the commands of a block; a backslash at the end of a line continues it."""
         for command in re.findall(r"^\$ ((?:.*\\\n)*.*)$", body, re.MULTILINE):
+            output = self._shell(self._small(command))
+            self.log.append(f"$ {self._small(command)}\n{output}")
             yield f"$ {command}\n"
-            yield self._shell(self._small(command))
+            yield output
 
     def _shell(self, command: str) -> str:
+        if self.quick and (words := _own_words(command)):
+            return self._here(words)
         paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         done = subprocess.run(
             ["bash", "-c", command],
@@ -112,11 +124,33 @@ class Run:
             raise ExampleError(f"{command} ended with exit code {done.returncode}:\n{done.stdout}")
         return _shown(done.stdout)
 
+    def _here(self, words: list[str]) -> str:
+        """Run a command of eigenmap in this process: the small form does not start Python for each."""
+        from typer.testing import CliRunner
+
+        from eigenmap.cli import app
+
+        with _inside(self.folder):
+            done = CliRunner().invoke(app, words)
+        if done.exit_code:
+            raise ExampleError(
+                f"eigenmap {' '.join(words)} ended with {done.exit_code}:\n{done.output}{done.exception}"
+            )
+        return _shown(done.output)
+
     def _python(self, code: str) -> str:
         printed = io.StringIO()
         with _inside(self.folder), redirect_stdout(printed):
             exec(compile(code, "<example>", "exec"), self.names)
-        return _shown(printed.getvalue())
+        shown = _shown(printed.getvalue())
+        self.log.append("".join(f">>> {line}\n" for line in code.splitlines()) + shown)
+        return shown
+
+
+def _own_words(command: str) -> list[str] | None:
+    """Return the words after `eigenmap` in a command that needs no shell, None for others."""
+    plain = command.startswith("eigenmap ") and not re.search(r"[|;&<>$*`]", command)
+    return shlex.split(command.replace("\\\n", " "))[1:] if plain else None
 
 
 @contextmanager
@@ -137,10 +171,13 @@ def _shown(output: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def run_page(path: Path, quick: bool) -> tuple[str, int]:
-    """Run the examples of a page in a new folder; return the page with their outputs, and their number."""
+def run_page(path: Path, quick: bool, log: list[str] | None = None) -> tuple[str, int]:
+    """Run the examples of a page in a new folder; return the page with their outputs, and their number.
+
+    Everything that was run is appended to `log`.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder), quick)
+        run = Run(Path(folder), quick, log=[] if log is None else log)
         return run.page(path.read_text(encoding="utf-8")), run.examples
 
 
@@ -149,16 +186,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--quick", action="store_true", help="run smaller versions and change nothing")
+    parser.add_argument("--log", type=Path, help="write what was run, with its output, into this file")
     arguments = parser.parse_args()
+    log: list[str] = []
     for path in arguments.pages:
+        log.append(f"# {path.name}\n")
         try:
-            text, examples = run_page(path, arguments.quick)
+            text, examples = run_page(path, arguments.quick, log)
         except ExampleError as error:
             print(f"{path}: {error}")
             return 1
         if not arguments.quick:
             path.write_text(text, encoding="utf-8")
         print(f"{path}: {examples} examples")
+    if arguments.log is not None:
+        arguments.log.write_text("\n".join(log), encoding="utf-8")
     return 0
 
 

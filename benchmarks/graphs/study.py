@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import DOCS, ROOT
+from benchmarks import DOCS
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
 from benchmarks.graphs import RESULTS, edge_tables, edges, made, plan
@@ -107,7 +107,7 @@ def short_runs(finished: plan.Finished) -> Iterator[Job]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what the README says of graphs."""
+    """docs/graph-benchmarks.md, the tables of docs/graphs.md, and what docs/results.md says of graphs."""
     from benchmarks.graphs import defaults, neighbours, spectrum, tables, words
 
     yield DOCS / "graph-benchmarks.md", tables.page(RESULTS)
@@ -117,5 +117,5 @@ def pages() -> Iterator[tuple[Path, str]]:
         text = renewed(text, f"{name}: {WRITTEN_BY}", defaults.show(study))
     text = renewed(text, f"neighbours: {WRITTEN_BY}", neighbours.stored_table(RESULTS / "neighbours.json"))
     yield path, renewed(text, f"spectra: {WRITTEN_BY}", spectrum.tables(RESULTS))
-    path = ROOT / "README.md"
+    path = DOCS / "results.md"
     yield path, renewed(path.read_text(encoding="utf-8"), f"graphs: {WRITTEN_BY}", words.in_short(plan.Finished()))

@@ -52,7 +52,7 @@ def findings(finished: Finished) -> Iterator[str]:
 
 
 def in_short(finished: Finished) -> str:
-    """Return the README's paragraph on graphs."""
+    """Return the paragraph of docs/results.md on graphs."""
     said = (
         "We classify the nodes of five graphs from codes that are a function of their features alone, with all "
         "training labels (points of accuracy, means of three seeds). On nodes of the training graph, ours is "

@@ -39,7 +39,7 @@ def speed(results: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def in_short(results: Mapping[str, dict[str, Any]]) -> str:
-    """Return the README's lines on speed, empty if nothing was measured."""
+    """Return the lines of docs/results.md on speed, empty if nothing was measured."""
     said, large = [], []
     for result in (result for name, result in results.items() if name.startswith("speed")):
         setting, row = result["settings"], max(result["rows"], key=lambda row: float(row["share"]))

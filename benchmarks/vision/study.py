@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import DOCS, ROOT
+from benchmarks import DOCS
 from benchmarks.common.plan import Job, Place, planned
 from benchmarks.vision import RESULTS, plan, transfer
 from benchmarks.vision.jobs import Job as Run
@@ -86,10 +86,10 @@ def words_of(run: Run) -> tuple[str, ...]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/benchmarks.md, and the quotations in docs/objective-study.md and the README."""
+    """docs/benchmarks.md, and the quotations in docs/objective-study.md and docs/results.md."""
     from benchmarks.vision import study_page, tables, transfer_tables
 
     yield DOCS / "benchmarks.md", tables.page(RESULTS)
     yield DOCS / "transfer.md", transfer_tables.page(RESULTS)
-    for path, renew in ((DOCS / "objective-study.md", study_page.page), (ROOT / "README.md", study_page.readme)):
+    for path, renew in ((DOCS / "objective-study.md", study_page.page), (DOCS / "results.md", study_page.in_short)):
         yield path, renew(path.read_text(encoding="utf-8"), RESULTS)

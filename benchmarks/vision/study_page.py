@@ -1,4 +1,4 @@
-"""Quotations in docs/objective-study.md and README.md: tables and sentences from a few rows of docs/benchmarks.md."""
+"""Quotations in docs/objective-study.md and docs/results.md: tables and sentences from rows of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _screened(results: Results, method: str) -> Iterator[list[str]]:
 
 
 def headline(results: Results) -> str:
-    """Return the README's part on CIFAR-10: the leading four, the longest and the best published training, speed."""
+    """Return the part of docs/results.md on CIFAR-10: the leading four, the longest and the best published, speed."""
     name, (published, minutes) = max(PUBLISHED.items(), key=lambda row: row[1][0])
     said = [finals(results, "cifar10", LEADING)]
     best = best_long_run(results)
@@ -75,8 +75,8 @@ def headline(results: Results) -> str:
     return "\n\n".join(textwrap.fill(part, 120) if not part.startswith("|") else part for part in said)
 
 
-def readme(text: str, folder: Path) -> str:
-    """The README with its figures renewed."""
+def in_short(text: str, folder: Path) -> str:
+    """docs/results.md with its figures renewed."""
     return renewed(text, f"figures: {WRITTEN_BY}", headline(Results(folder)))
 
 

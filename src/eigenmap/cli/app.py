@@ -165,7 +165,6 @@ class Kinds(TyperGroup):
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -16,23 +16,38 @@ if TYPE_CHECKING:
     from eigenmap.demo import Scene
 
 
+OUT, OUT_READY = Path("runs/demo"), Path("runs/ready")
+CATALOGUE = Path("catalogue")
+"""The word for the embedded pictures, as `index` takes it."""
+
+
 @app.command(
     rich_help_panel=LEARN,
     epilog="""
-Example:
+Examples:
 
 [cyan]  eigenmap demo --out runs/demo[/cyan]
+
+[cyan]  eigenmap demo --ready[/cyan]
 """,
 )
 def demo(
-    out: Annotated[
-        Path, option("--out -o FOLDER", "Folder for report.html and the models.", OUTPUT, shown=True)
-    ] = Path("runs/demo"),
+    out: Annotated[Path, option("--out -o FOLDER", "Folder for report.html and the models.", OUTPUT, shown=True)] = OUT,
     minutes: Annotated[float, option("--minutes M", "Time limit for training both models.", HOW, shown=True)] = 3.5,
     steps: Annotated[
         int | None, option("--steps N", "Exact number of training steps per model, however long they take.", HOW)
     ] = None,
     seed: Annotated[int, option("--seed N", "Random seed.", HOW, shown=True)] = 0,
+    ready: Annotated[
+        bool,
+        option(
+            "--ready",
+            "Train nothing: unpack the model that comes with eigenmap, and an index to search and look at, into "
+            "runs/ready unless --out is given.",
+            HOW,
+            shown=True,
+        ),
+    ] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -40,6 +55,9 @@ def demo(
 
     Needs no network connection and no data, about four minutes on two cores, and under 2 GB of memory.
     """
+    if ready:
+        _unpack(OUT_READY if out == OUT else out, force, quiet)
+        return
     from eigenmap.demo import run
     from eigenmap.demo.methods import where_pixels_are_level
 
@@ -57,6 +75,22 @@ def demo(
     print_result(f"Report: {out / 'report.html'}    All figures: {out / 'demo.json'}    Model: {out / 'clean'}")
     model = shlex.quote(str(out / "clean"))
     say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
+
+
+def _unpack(out: Path, force: bool, quiet: bool) -> None:
+    """Write the trained model, an index of the catalogue, and pictures to search for."""
+    from eigenmap.cli.search.index import index
+    from eigenmap.core.errors import EigenmapError
+    from eigenmap.demo.ready import unpack
+
+    if CATALOGUE.exists():
+        raise EigenmapError(f"{CATALOGUE} in this folder hides the embedded catalogue; use --ready in another folder.")
+    unpack(out, force)
+    index(out / "model", CATALOGUE, out / "catalogue.index", force=force, quiet=quiet)
+    name = shlex.quote(str(out))
+    print_result(f"{out}: a trained model, an index of 10,000 pictures, and pictures to search for.")
+    print_result(f"Search:  eigenmap search {name}/catalogue.index {name}/queries/bag-1.png --dim 8 --top 5")
+    print_result(f"Look:    eigenmap serve {name}/catalogue.index")
 
 
 def _table(scene: Scene) -> Table:

@@ -16,7 +16,7 @@ from eigenmap import recipes
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
-from eigenmap.core.logging import LogFunction
+from eigenmap.core.logging import LogFunction, logged
 from eigenmap.core.words import count
 from eigenmap.data import ImageSet
 from eigenmap.data.images import catalogue
@@ -104,7 +104,7 @@ def run(
     """
     from eigenmap.demo.page import write_all
 
-    say = say or (lambda line: None)
+    say = logged(say)
     _check(out, force, minutes, steps)
     began = time.perf_counter()
     rival = stored_rival()

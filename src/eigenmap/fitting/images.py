@@ -29,7 +29,7 @@ from eigenmap.fitting.evidence import image_evidence, pairs_to_align
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
-from eigenmap.networks import Network, freeze, load_encoder_weights, require_encoder
+from eigenmap.networks import Network, comes_trained, freeze, load_encoder_weights, require_encoder
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.recipe import identity
@@ -148,7 +148,8 @@ def fit_images(
     chosen = _fitted(chosen, asked, len(train_rows), len(held_rows), options.say)
     if minutes is not None and chosen.compile == "auto":
         chosen = chosen.but(compile=False)  # the number of steps is not known yet, so neither is whether it pays
-    if freeze_encoder and encoder_weights is None and not isinstance(encoder, nn.Module):
+    trained = encoder_weights is not None or isinstance(encoder, nn.Module) or comes_trained(chosen.encoder)
+    if freeze_encoder and not trained:
         options.say("The encoder is frozen at its random initial weights: give encoder_weights.")
     task = ImageTask(
         chosen,
@@ -320,7 +321,7 @@ def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Pat
     """Refuse to order the features of an untrained encoder or projector."""
     if length is not None:
         raise EigenmapError("The recipe has epochs=0, which trains nothing: leave steps and minutes out.")
-    if encoder_weights is None and not isinstance(encoder, nn.Module):
+    if encoder_weights is None and not isinstance(encoder, nn.Module) and not comes_trained(recipe.encoder):
         raise EigenmapError("epochs=0 trains nothing: give the weights of a trained encoder as encoder_weights=.")
     if recipe.codes == "projector":
         raise EigenmapError('epochs=0 leaves the projector untrained: use codes="encoder".')

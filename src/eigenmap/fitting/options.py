@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.logging import LogFunction
+from eigenmap.core.logging import LogFunction, logged
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
@@ -63,7 +63,7 @@ class RunOptions:
         length_given: bool = True,
     ) -> RunOptions:
         """Validate the options of a caller before any data is read."""
-        say = say or (lambda line: None)
+        say = logged(say)
         seed = seed_number(seed)
         folder = prepare(out, resume=resume, force=force)
         if resume and folder is not None and not (folder / CHECKPOINT).is_file():

@@ -16,6 +16,7 @@ from typing import Literal
 from torch import nn
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.networks.hugging_face import TRANSFORMERS, comes_trained, load_hugging_face, require_transformers
 from eigenmap.networks.mlp import MLP
 from eigenmap.networks.network import Network, encoder_width, freeze, is_frozen
 from eigenmap.networks.nodes import NodeFeatures, NodeNetwork
@@ -41,6 +42,7 @@ __all__ = [
     "SparseRows",
     "build_encoder",
     "code_rows",
+    "comes_trained",
     "encoder_width",
     "freeze",
     "is_frozen",
@@ -65,11 +67,12 @@ _LARGEST_SMALL_IMAGE = 64
 def build_encoder(
     name: str, channels: int = 3, image_size: int = 32, stem: Literal["auto", "imagenet", "medium", "small"] = "auto"
 ) -> nn.Module:
-    """Build a randomly initialised encoder with an integer attribute `out_features`.
+    """Build an encoder, randomly initialised unless its name brings weights, with an integer attribute `out_features`.
 
     Args:
         name: one of `ENCODERS`, or the name of a timm model if timm is installed ("timm:NAME" to prefer timm's version
-            of a built-in name).
+            of a built-in name). "hf:NAME" (transformers) and "hf-hub:NAME" (timm) are models of the Hugging Face hub
+            with their trained weights.
         channels: number of image channels.
         image_size: side of the images in pixels.
         stem: first layers of a ResNet: "small" (3x3, stride 1, no pooling), "medium" (the same, stride 2),
@@ -88,12 +91,19 @@ def build_encoder(
         if stem == "auto":
             stem = "small" if image_size <= _LARGEST_SMALL_IMAGE else "imagenet"
         return _RESNETS[name](channels, stem)
+    if name.startswith(TRANSFORMERS):
+        encoder: nn.Module = load_hugging_face(name, channels)
+        encoder.out_features = encoder_width(encoder, (channels, image_size, image_size))  # type: ignore[assignment]
+        return encoder
     return _timm_encoder(name, channels, image_size)
 
 
 def require_encoder(name: str) -> None:
     """Refuse a name that `build_encoder` does not know, without building anything."""
     if name in ENCODERS:
+        return
+    if name.startswith(TRANSFORMERS):
+        require_transformers(name)
         return
     known = ", ".join(ENCODERS)
     try:
@@ -106,7 +116,7 @@ def require_encoder(name: str) -> None:
         raise EigenmapError(
             f"Unknown encoder {name!r}: it is not one of {known}, and timm cannot be imported: {error}."
         ) from error
-    if not timm.is_model(name.removeprefix("timm:")):
+    if not comes_trained(name) and not timm.is_model(name.removeprefix("timm:")):
         raise EigenmapError(f"Unknown encoder {name!r}: it is neither one of {known} nor a timm model.")
 
 
@@ -114,7 +124,8 @@ def _timm_encoder(name: str, channels: int, image_size: int) -> nn.Module:
     require_encoder(name)
     import timm
 
-    create = partial(timm.create_model, name.removeprefix("timm:"), pretrained=False, num_classes=0, in_chans=channels)
+    options = {"pretrained": comes_trained(name), "num_classes": 0, "in_chans": channels}
+    create = partial(timm.create_model, name.removeprefix("timm:"), **options)
     try:
         encoder: nn.Module = create(img_size=image_size)  # transformers have a fixed input size
     except TypeError:  # convolutional networks do not take the argument

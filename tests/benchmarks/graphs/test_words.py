@@ -62,5 +62,5 @@ def test_costs_are_times_of_the_cheapest_gcn_on_the_same_device(tmp_path: Path) 
     assert "takes at most 0.60 times as long" in page
 
 
-def test_the_readme_says_the_same(tmp_path: Path) -> None:
+def test_the_page_of_results_says_the_same(tmp_path: Path) -> None:
     assert "not run on Amazon Computers" in in_short(Finished(tmp_path))

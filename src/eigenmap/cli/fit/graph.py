@@ -6,7 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from eigenmap.cli.console import duration, log_function, note, progress_bar
+from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -48,6 +51,7 @@ Examples:
 """,
 )
 def graph(
+    ctx: typer.Context,
     source: Annotated[
         Path,
         argument(
@@ -110,6 +114,7 @@ def graph(
             TRAINING,
         ),
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
@@ -124,7 +129,7 @@ def graph(
     Afterwards, features are enough to embed a node, even a new one; no graph is needed.
     """
     from eigenmap.fitting.graph import fit_graph
-    from eigenmap.recipes.graph import GraphRecipe
+    from eigenmap.recipes.graph import GRAPHS, GraphRecipe
 
     check_run(resume, force, steps=steps, minutes=minutes)
     options = {
@@ -140,17 +145,18 @@ def graph(
         "batch_size": batch_size,
         "lr": lr,
     }
-    settings = recipe_settings(GraphRecipe, setting, options)
+    earlier = read_config(config, other_length=minutes is not None)
+    settings = recipe_settings(GraphRecipe, setting, options, earlier.settings)
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_graph(
             source,
-            recipe=recipe,
+            recipe=earlier.recipe if earlier.recipe in GRAPHS and not was_given(ctx, "recipe") else recipe,
             out=out,
             resume=resume,
             force=force,
             minutes=minutes,
-            seed=seed,
+            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
             threads=threads,
             device=device.value,
             tensorboard=tensorboard,

@@ -10,6 +10,7 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, log_function, note, progress_bar
+from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
@@ -67,9 +68,12 @@ Examples:
 [cyan]  eigenmap fit images PHOTOS/ -o runs/mine -k 64 --views simclr --set clip_norm=1[/cyan]
 
 [cyan]  eigenmap fit images PHOTOS/ --out runs/mine --minutes 10 --resume[/cyan]
+
+[cyan]  eigenmap fit images PHOTOS/ --out runs/again --config runs/mine/model.json[/cyan]
 """,
 )
 def images(
+    ctx: typer.Context,
     source: Annotated[Path, argument("SOURCE", f"The images. {SOURCES_HELP}")],
     out: RunOption,
     epochs: Annotated[
@@ -85,7 +89,7 @@ def images(
     n_components: ComponentsOption = None,
     encoder: Annotated[
         str | None,
-        option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, or the name of a timm model.", NETWORK),
+        option("--encoder NAME", "small-cnn, resnet18, resnet34, resnet50, a timm model, or hf:NAME.", NETWORK),
     ] = None,
     encoder_weights: Annotated[
         Path | None,
@@ -125,6 +129,7 @@ def images(
             TRAINING,
         ),
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
     device: DeviceOption = Device.auto,
@@ -167,12 +172,15 @@ def images(
         "lr": lr,
         "optimizer": optimizer,
     }
-    settings = recipe_settings(Recipe, setting, options)
+    earlier = read_config(config, other_length=steps is not None or minutes is not None)
+    settings = recipe_settings(Recipe, setting, options, earlier.settings)
+    if steps is None and minutes is None and "epochs" not in settings:
+        steps = earlier.steps
     check_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
             source,
-            recipe=recipe,
+            recipe=recipe if was_given(ctx, "recipe") else earlier.recipe or recipe,
             encoder_weights=encoder_weights,
             freeze_encoder=freeze,
             standardisation=IMAGENET_STANDARDISATION if imagenet else None,
@@ -181,7 +189,7 @@ def images(
             force=force,
             steps=steps,
             minutes=minutes,
-            seed=seed,
+            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
             threads=threads,
             strict=strict,
             device=device.value,

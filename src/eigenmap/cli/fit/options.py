@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,16 +91,25 @@ def check_run(resume: bool, force: bool, **lengths: float | None) -> None:
         raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")
 
 
-def recipe_settings(recipe: type[BaseRecipe], pairs: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Merge the settings given by `--set` and by their own options; each must be a field of the recipe, given once."""
+def recipe_settings(
+    recipe: type[BaseRecipe],
+    pairs: list[str] | None,
+    options: dict[str, Any],
+    config: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Merge the settings given by `--set` and by their own options; each must be a field of the recipe, given once.
+
+    Both take precedence over those of `--config`.
+    """
     from eigenmap.recipes.recipe import require_settings
 
     settings, given = parse_settings(pairs or []), {name: value for name, value in options.items() if value is not None}
     twice = next((name for name in settings if name in given), None)
     if twice is not None:
         raise EigenmapError(f"{twice} is given twice, by --set and by its own option; give it once.")
-    require_settings(recipe, settings | given)
-    return settings | given
+    merged = {**(config or {}), **settings, **given}
+    require_settings(recipe, merged)
+    return merged
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

@@ -1,0 +1,72 @@
+"""`--config FILE`: the settings of an earlier run, or of a file of one's own, in place of options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from eigenmap.cli.fit.options import TRAINING
+from eigenmap.cli.options import option
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import read_json
+
+ConfigOption = Annotated[
+    Path | None,
+    option(
+        "--config FILE",
+        "Settings of an earlier run, its model.json: recipe, seed and length. Or a JSON object of settings. Options of "
+        "the command take precedence; files and weights are not recorded.",
+        TRAINING,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says: settings of the recipe, and of a run also its recipe, seed and number of steps."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    recipe: str | None = None
+    seed: int | None = None
+    steps: int | None = None
+
+
+def read_config(path: Path | None, *, other_length: bool = False) -> Config:
+    """Read a model.json, or a JSON object of settings; without a path, nothing is set.
+
+    With `other_length` the length of training is given elsewhere, and that of the file is left out.
+    """
+    if path is None:
+        return Config()
+    try:
+        about = read_json(path)
+    except (OSError, ValueError) as error:
+        raise EigenmapError(f"--config {path} cannot be read as JSON: {error}.") from None
+    if not isinstance(about, dict):
+        raise EigenmapError(f"--config {path} must be a model.json or a JSON object of settings.")
+    if "format" not in about:
+        return Config(settings=_known(about, other_length))
+    training = about.get("training")
+    if not isinstance(training, dict) or not isinstance(training.get("recipe"), dict):
+        raise EigenmapError(f"--config {path} records no recipe; give the model.json of a run, or a JSON of settings.")
+    recipe = _known(training["recipe"], other_length)
+    name = recipe.pop("name", None)
+    steps = None if other_length else training.get("steps") or None
+    if steps is not None:
+        recipe.pop("epochs", None)  # the number of steps is exact
+    return Config(recipe, name, training.get("seed"), steps)
+
+
+def _known(settings: dict[str, Any], other_length: bool) -> dict[str, Any]:
+    """Leave out what has no value, which for a recipe means "as it is", and the length if it is given elsewhere."""
+    unused = {"epochs", "steps"} if other_length else set()
+    return {name: value for name, value in settings.items() if value is not None and name not in unused}
+
+
+def was_given(ctx: typer.Context, name: str) -> bool:
+    """Tell whether an option was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
