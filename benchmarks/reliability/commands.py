@@ -114,6 +114,12 @@ def tree_content(*names: str) -> Callable[[Path], Content]:
     return content
 
 
+def file_with_names(name: str) -> Callable[[Path], Content]:
+    """Return a reader of a file and of the texts beside it, which mean nothing without the file."""
+    both = tree_content(name, f"{name}.ids.json")
+    return lambda place: both(place) if (place / name).exists() else {}
+
+
 def index_content(place: Path) -> Content:
     """Return items of an index with codes and metadata, its pictures and its model, independent of its log's order."""
     from eigenmap import Eigenmap
@@ -159,12 +165,11 @@ def _index(*more: object) -> Callable[[Path, Path], tuple[object, ...]]:
 
 def _export(name: str) -> Command:
     source = "model" if name.endswith(".onnx") else "an.index"
-    names = (name, f"{name}.ids.json")
     return Command(
         f"export {name.partition('.')[2]}",
         lambda inputs, place: ("export", inputs / source, "--to", place / name, "--quiet"),
         ("--force",),
-        whole=tree_content(*names),
+        whole=file_with_names(name),
     )
 
 

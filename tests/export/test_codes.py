@@ -98,6 +98,28 @@ def test_names_are_never_beside_an_index_of_others(tmp_path: Path) -> None:
     assert (tmp_path / "codes.ids.json").read_text() == "of codes.npy"
 
 
+def test_a_new_index_is_never_without_its_names(tmp_path: Path) -> None:
+    """A kill between the two files leaves no index, and the next export completes."""
+    out, names = tmp_path / "codes.faiss", tmp_path / "codes.faiss.ids.json"
+    seen: set[tuple[bool, bool]] = set()
+
+    def look(event: str, _: tuple[object, ...]) -> None:
+        if looking and event in ("os.rename", "os.remove", "os.link", "open"):
+            seen.add((names.exists(), out.exists()))
+
+    looking: list[bool] = [True]
+    sys.addaudithook(look)
+    export_faiss(made(TEXTS), out)
+    looking.clear()
+    assert (False, True) not in seen and (False, False) in seen and names.exists() and out.exists()
+    out.unlink()  # as after a kill
+    with pytest.raises(EigenmapError, match=r"ids.json.*exists"):
+        export_faiss(made(TEXTS), out, overwrite=False)
+    assert not out.exists()
+    export_faiss(made(NUMBERS), out)
+    assert out.exists() and not names.exists()
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "faiss"])
 def test_of_two_exports_to_one_new_file_one_is_refused(tmp_path: Path, suffix: str) -> None:
     """Of old both ended well, and one file was gone."""

@@ -53,8 +53,9 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, o
 
     Integer ids are kept. FAISS has no text ids: for these it counts from 0, and a JSON file beside the index lists the
     texts in that order (codes.faiss.ids.json for codes.faiss). Returns that file. It always matches the index beside
-    it, even after a kill: the old one is removed before the index is replaced, and the new one is written after it.
-    Without `overwrite`, files that exist when the index is written are kept, and an error is raised.
+    it, even after a kill. A new index appears after its texts. If an index is replaced, the old texts are removed
+    before, and the new ones are written after it. Without `overwrite`, files that exist when the index is written are
+    kept, and an error is raised.
 
         found = faiss.read_index("codes.faiss")
         scores, ids = found.search(queries, 10)
@@ -74,14 +75,19 @@ def export_faiss(index: CodeIndex, out: str | Path, dim: int | None = None, *, o
             made.add(codes)
             texts += ids
     names = faiss_names_file(out)
+    is_new = not out.exists()
     with ExitStack() as files:
+        # The file opened last is published first: the texts of a new index before it, those of a replaced one after.
+        order = [out, names] if is_new else [names, out]
+        opened = {
+            path: files.enter_context(atomic_write(path, replace=overwrite)) for path in order if texts or path == out
+        }
+        faiss.write_index(made, faiss.PyCallbackIOWriter(opened[out].write))
         if texts:
-            listing = files.enter_context(atomic_write(names, replace=overwrite))
-            listing.write(json_bytes(texts))
-            listing.flush()  # so that a full disk is noticed before the index is published
-        file = files.enter_context(atomic_write(out, replace=overwrite))
-        faiss.write_index(made, faiss.PyCallbackIOWriter(file.write))
-        if overwrite:
+            opened[names].write(json_bytes(texts))
+        for file in opened.values():
+            file.flush()  # so that a full disk is noticed before anything is published
+        if overwrite and not (is_new and texts):
             remove_names(names)
     return names if texts else None
 
