@@ -14,8 +14,8 @@ share most of the encoder's variance with the other view. If the projector is no
 encoder alone is staged.
 
 HEAD, LIFT and the ridges were chosen with test labels, on networks of seeds 0 and 1 (`benchmarks/vision/transfer.py`).
-Seeds 2 and 3 are clean confirmations. No criterion without labels replaces them: codes on which two views agree about
-neighbours are best if labels are coarse, codes by which views find each other if labels are fine (docs/transfer.md).
+Seeds 2 and 3 are clean confirmations. No criterion on held-out views replaces them: codes on which two views agree
+about neighbours are best on what training saw, codes by which views find each other on the rest (docs/transfer.md).
 
     alignment = staged_alignment(fit, held_out, (z_held, z_plus_held), width=512)    # z = [encoder, projector]
     codes = alignment.apply(z, dim=16)
