@@ -300,8 +300,8 @@ def test_damaged_and_missing_files_are_named(name: str, saved: Path) -> None:
         (lambda a: a.update(found=None), None),  # solved for again
         (lambda a: a["solver"].update(seed=-1), "solver.seed"),
         (lambda a: a["solver"].update(dtype="float16"), "solver.dtype"),
-        (lambda a: a["solver"].update(dtype="float32"), "network.*fit"),
-        (lambda a: a["solver"].update(span_psi=True), "network.*fit"),
+        (lambda a: a["solver"].update(dtype="float32"), "hidden.*float32"),
+        (lambda a: a["solver"].update(span_psi=True), "head.*24, 3"),
         (lambda a: a["solver"].update(seen=1), "solver.seen"),
         (lambda a: a["solver"].update(objective_options={"tau": "x"}), "tau"),
         (lambda a: a["solver"].pop("ridge"), "solver.ridge"),

@@ -64,5 +64,5 @@ def test_negative_eigenvalues_have_a_linear_axis() -> None:
 
 @pytest.mark.parametrize("columns", [[], [0, 1]])
 def test_sets_of_different_size_are_refused(columns: list[int]) -> None:
-    with pytest.raises(EigenmapError, match="equally many"):
+    with pytest.raises(EigenmapError, match="same number of learned and true"):
         found(TRUE[:, columns])

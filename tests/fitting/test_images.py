@@ -154,8 +154,8 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     said: list[str] = []
     # The minimum, even for very little time.
     assert fit(steps=None, minutes=1e-6, say=said.append).training["steps"] == 1
-    (sentence,) = said
-    assert re.search("1 step .*16 images.*1e-06 min", sentence)
+    assert re.search("1 step .*16 images.*1e-06 min", said[0])
+    assert "Time is short" in said[1] and len(said) == 2
 
 
 def test_what_decides_can_be_given_as_a_recipe() -> None:

@@ -16,7 +16,7 @@ from eigenmap.core.batch import Batch
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
 from eigenmap.fitting.problem import Side
-from eigenmap.linear.choice import PairAlignment, choose
+from eigenmap.linear.choice import RIDGES, PairAlignment, choose
 from eigenmap.linear.collect import AGREEMENT_RIDGE, Both, Collected, Outputs, collect, pair_moments
 from eigenmap.linear.slow import slow_modes
 from eigenmap.linear.solutions import TwoMaps, rank
@@ -37,6 +37,8 @@ CHECKED = 1024
 BATCH = 4_096
 _SHARE = 0.25
 """Share of a GPU's free memory up to which all vectors are kept on it."""
+FUNCTION_RIDGES = (0.0, 1e-4)
+"""Ridges for heads that approximate singular functions: a larger one, however much it finds, would mix functions."""
 ROUNDING = 1e-5
 """Gains in quality up to this count as none."""
 
@@ -129,7 +131,8 @@ class Heads:
         if self.pairs.series is not None:
             most = min(k, rank(found.fit.sides().C))
             return slow_modes(found, most, reversible=self.pairs.series.reversible, unit=unit, pairs=self.pairs.count)
-        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces)
+        ridges = FUNCTION_RIDGES if self.spec.plain else RIDGES
+        best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces, ridges=ridges)
         left, right = best.maps
         told = self.pairs.count, len(found.judge.queries)
         return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)

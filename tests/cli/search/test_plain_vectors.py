@@ -82,7 +82,7 @@ def test_more_vectors_are_added(folder: Path, tmp_path: Path) -> None:
     succeed("index", folder / "x.npy", "--out", tmp_path / "a.index", "--dim", 5, "--quiet")
     said = succeed("index", tmp_path / "more.npy", "--out", tmp_path / "a.index", "--add").err
     assert "43 vectors" in said and "3 added" in said
-    assert "cut at 5 of 12" in succeed("search", tmp_path / "a.index", folder / "queries.npy").err
+    assert "from 12 to 5 numbers" in succeed("search", tmp_path / "a.index", folder / "queries.npy").err
 
 
 def test_measurements_on_a_file_of_vectors(folder: Path, tmp_path: Path) -> None:

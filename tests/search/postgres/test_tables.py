@@ -15,7 +15,7 @@ def refused(url: str, table: str, match: str) -> None:
 
 
 def test_no_table(database: str) -> None:
-    refused(database, "photos", "table photos.*`eigenmap index --to`")
+    refused(database, "photos", "table photos.*does not exist")
 
 
 def test_a_table_of_something_else(database: str) -> None:
