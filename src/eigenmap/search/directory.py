@@ -37,7 +37,7 @@ from eigenmap.core.files import parse_json
 from eigenmap.core.folders import BusyFolderError, folder_lock, is_empty_folder, remove_leftovers, staged_folder
 from eigenmap.search import checksums, codecs, notes
 from eigenmap.search.backend import IndexSpec
-from eigenmap.search.index_file import RESTORE, open_index_folder, read_spec, spec_bytes, use_at
+from eigenmap.search.index_file import RESTORE, is_replaced, open_index_folder, read_spec, spec_bytes, use_at
 from eigenmap.search.log import DamagedLogError, IndexState, Log, read_log
 from eigenmap.search.open_folder import OpenFolder, require_folders
 
@@ -80,7 +80,7 @@ class Directory:
             try:
                 return cls(folder)
             except EigenmapError:
-                if folder.is_at(path) is not False:  # else it was replaced while being read
+                if not is_replaced(folder, path):  # while it was being read
                     raise
 
     def __copy__(self) -> Directory:
@@ -110,13 +110,13 @@ class Directory:
             except OSError as error:
                 if here is None:
                     return  # removed meanwhile: mapped files can still be read
-                if self._folder.is_at(self.path) is False:
+                if is_replaced(self._folder, self.path):
                     continue
                 raise EigenmapError(f"{self.path / 'log'} is missing; {RESTORE}") from error
             try:
                 self._adopt(self._folder)
             except EigenmapError:
-                if self._folder.is_at(self.path) is not False:
+                if not is_replaced(self._folder, self.path):
                     raise
 
     def _adopt(self, folder: OpenFolder) -> None:
@@ -145,7 +145,7 @@ class Directory:
         except ReplacedError:
             raise
         except EigenmapError:
-            if folder.is_at(self.path) is not False:
+            if not is_replaced(folder, self.path):
                 raise
 
     def settled(self, load: Callable[[], T]) -> T:
@@ -154,7 +154,7 @@ class Directory:
             try:
                 return load()
             except (EigenmapError, OSError, ValueError) as error:  # noqa: PERF203 - rarely more than once
-                if self._folder.is_at(self.path) is False:
+                if is_replaced(self._folder, self.path):
                     self.update()
                 elif isinstance(error, EigenmapError):
                     raise

@@ -37,6 +37,17 @@ def use_at(path: Path, use: Callable[[], Used]) -> Used:
     return use()
 
 
+def is_replaced(folder: OpenFolder, path: Path) -> bool:
+    """Tell whether another directory is at the path; between the renames of a replacement, its end is awaited."""
+    for _ in range(_ATTEMPTS):
+        here = folder.is_at(path)
+        if here is not None:
+            return not here
+        with suppress(OSError):
+            recover(path.resolve())
+    return folder.is_at(path) is False
+
+
 def open_index_folder(path: Path) -> OpenFolder:
     """Open the directory at a path."""
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checksums, notes, prefix_files
 from eigenmap.search.directory import Directory
-from eigenmap.search.index_file import RESTORE
+from eigenmap.search.index_file import RESTORE, is_replaced
 from eigenmap.search.log import IndexState
 from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.parts import PICTURES, model_in, noted_parts, require_own
@@ -26,7 +26,7 @@ def verify(directory: Directory) -> list[str]:
         try:
             return list(_parts(directory))
         except EigenmapError:  # noqa: PERF203 - rarely more than once
-            if directory.folder.is_at(directory.path) is not False:
+            if not is_replaced(directory.folder, directory.path):
                 raise
             directory.update()  # it was replaced while being read
 
