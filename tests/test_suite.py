@@ -77,7 +77,6 @@ COVERED_BY = {
     "search/backend_choice.py": "search/test_approximate.py",
     "search/cancellation.py": "search/test_scan.py",
     "search/checksums.py": "search/test_verifying.py",
-    "search/index_file.py": "search/test_directory.py",
     "search/notes.py": "search/test_verifying.py",
     "search/open_folder.py": "search/test_directory.py",
     "search/parts.py": "search/test_verifying.py",
