@@ -10,6 +10,7 @@ Rows with NaN or infinity are refused when they are read, so no separate pass ov
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,13 +65,17 @@ class Vectors:
 
     def block(self, start: int, stop: int) -> Floats:
         """Return rows start ... stop - 1 as float32, or as float64 if they are stored as float64."""
-        return self._checked(self.array[start:stop], range(start, min(stop, len(self))))
+        made = self._checked(self.array[start:stop], range(start, min(stop, len(self))))
+        self._release()
+        return made
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the given rows in the given order."""
         if len(rows) > 1 and rows[-1] - rows[0] < 2 * len(rows) and bool((rows[1:] > rows[:-1]).all()):
             first = int(rows[0])  # ascending and dense: one sequential read
-            return self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
+            made = self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
+            self._release()
+            return made
         return self._checked(self.array[rows], rows)
 
     def blocks(self, size: int = BLOCK) -> Iterator[Floats]:
@@ -88,6 +93,11 @@ class Vectors:
         for part in (self.array[:_SAMPLE], self.array[-_SAMPLE:]):
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()[:16]
+
+    def _release(self) -> None:
+        """Unmap the pages read so far, so that one pass over a file takes constant memory."""
+        if isinstance(self.array, np.memmap) and self.array.mode == "r":
+            self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
