@@ -32,7 +32,7 @@ from eigenmap.training.config import Accelerator
 
 FEATURES, LENGTH = 384, 64
 WIDE = 768
-ROWS = 1_000_000
+ROWS, MANY = 1_000_000, 10_000_000
 REPEATED = 32
 """Number of different blocks of a large file."""
 METHODS = ("linear", "encode", "neural")
@@ -202,8 +202,9 @@ def main(words: list[str] | None = None) -> None:
         return {**made, "threads": torch.get_num_threads(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
 
     try:
-        rows = [*(given.methods.split(";") if given.methods else METHODS), *(["disk"] if given.many else [])]
-        measured(given.json, {"rows": given.rows, "many": given.many}, {"seed": 0}, rows, measure)
+        rows = given.methods.split(";") if given.methods else METHODS
+        protocol = {"rows": given.many if given.methods == "disk" else given.rows}
+        measured(given.json, protocol, {"seed": 0}, rows, measure)
     finally:
         shutil.rmtree(work)
 
@@ -213,8 +214,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--work", type=Path, required=True, help="folder for temporary vectors")
     made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--rows", type=int, default=ROWS)
-    made.add_argument("--many", type=int, default=0, help=f"rows of {WIDE} float16 numbers to read from disk as well")
-    made.add_argument("--methods", help="names, separated by semicolons (default: those that need no GPU)")
+    made.add_argument("--many", type=int, default=MANY, help=f"rows of {WIDE} float16 numbers for the method disk")
+    made.add_argument("--methods", help="names, separated by semicolons (default: those without GPU and large disk)")
     return made
 
 

@@ -230,3 +230,20 @@ def _cost(found: Found) -> Iterator[Goal]:
         yield Goal(words, _by_the_clock(rate >= 500_000, busy >= 500_000), figures)
     else:
         yield Goal(words, None)
+    words = "10 million vectors of 768 float16 numbers from disk in less than 2 GB of memory"
+    rows = found.rows("cost-disk", "disk")
+    if rows:
+        figures = (
+            f"{rows[0]['peak_memory_mb']:,.0f} MB; {100 * rows[0]['share_of_disk']:.0f} % of the speed of the disk, "
+            f"{100 * rows[0]['share_of_products']:.0f} % of that of the matrix products"
+        )
+        yield Goal(words, rows[0]["peak_memory_mb"] * 2**20 < 2e9, figures)
+    else:
+        yield Goal(words, None)
+    for words, method, most in (
+        ("The neural head of a million pairs in minutes on the CPU", "neural", 600),
+        ("The neural head of a million pairs in seconds on an H200", "neural, GPU", 60),
+    ):
+        rows = found.rows("cost", method)
+        figures = f"{rows[0]['head_seconds']:.0f} s by the clock, {rows[0]['steps']:,} steps" if rows else ""
+        yield Goal(words, rows[0]["head_seconds"] < most if rows else None, figures)

@@ -53,6 +53,7 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"emoji-s{seed}", "emoji", ("--seed", str(seed)), emoji.METHODS, 60, ["emoji"])
         yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
     yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
+    yield job("cost-disk", "cost", ("--work", "{data}", "--methods", "disk"), ["disk"], 1500, ["debian"])
 
 
 def pages() -> Iterator[tuple[Path, str]]:

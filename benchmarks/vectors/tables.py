@@ -312,18 +312,28 @@ def pictures(found: Found) -> Iterator[str]:
 
 def cost(found: Found) -> Iterator[str]:
     yield "## Cost"
-    results = found.splits("cost")
+    results = [*found.splits("cost"), *found.splits("cost-disk")]
     if not results:
         yield NOT_RUN
         return
-    yield "\n".join(f"- {line}" for row in results[0]["rows"] for line in _cost(row))
-    yield made_by(results)
+    for result in results:
+        yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
+        yield made_by([result])
 
 
 def _cost(row: dict[str, Any]) -> Iterator[str]:
     load = f"load of the machine {row['load']:.0f}, {row['threads']} threads, {row['cores']} cores"
     took = f"{row['seconds']:.0f} s by the clock, {row['cpu_seconds']:.0f} CPU seconds ({load})"
-    if row["method"] in ("linear", "disk"):
+    if row["method"] == "disk":
+        yield (
+            f"Linear fit of {row['pairs']:,} pairs of {row['rows']:,} vectors of {row['features']} numbers "
+            f"({row['dtype']}, one file of {row['file_bytes'] / 1e9:.1f} GB on disk, not cached): {took}. The three "
+            f"products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
+            f"{100 * row['share_of_products']:.0f} % of that; reading the file once takes {row['reading_seconds']:.0f} "
+            f"s, {100 * row['share_of_disk']:.0f} % of the clock. Peak memory {row['peak_memory_mb']:,.0f} MB, mapped "
+            f"files included ({row['memory_before_mb']:,.0f} MB before the fit)."
+        )
+    elif row["method"] == "linear":
         yield (
             f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
             f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
