@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
+from textwrap import wrap
 from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
-from benchmarks.vectors.goals import GAIN, SHORT, goals, label, unlabelled_gaps
+from benchmarks.vectors.goals import GAIN, OURS, SHORT, goals, label, unlabelled_gaps
+from benchmarks.vectors.paired import METHODS
 from benchmarks.vectors.storage import BYTES
 
 NAMES = {
@@ -34,6 +36,7 @@ NAMES = {
     "one-space": "**ours, one map for both**",
     "deep-cca": "deep CCA, cca-zoo",
 }
+SHORT_NAMES = {"pca": "PCA", "cca": "CCA", "linear": "ours in closed form", "neural": "ours with a neural head"}
 OPENING = """# Vectors you already have: quality and cost
 
 Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit.
@@ -97,15 +100,47 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def paired(found: Found) -> Iterator[str]:
-    from benchmarks.vectors.paired import METHODS
-
     yield "## From pairs"
     for job in found.jobs("paired-"):
         yield f"### {label(job)}"
         yield fitted_to(found, job)
         yield from curves(found, job, sorted(METHODS, key=list(NAMES).index))
+        yield _ahead(found, job)
         yield _others(found, job)
         yield _seconds(found, job)
+
+
+def _ahead(found: Found, job: str) -> str:
+    """Name the rivals that find more than the better of ours, with the lengths."""
+    said = []
+    for rival in (method for method in found.methods(job) if method not in OURS):
+        for length in found.lengths(job):
+            score = found.score(job, rival, length)
+            ours = max((s for m in OURS if (s := found.score(job, m, length)) is not None), default=None)
+            if score is not None and ours is not None and score > ours:
+                said.append(f"{NAMES[rival]} at {length} features ({score:.3f} against {ours:.3f})")
+    told = f"Ahead of ours: {'; '.join(said)}." if said else "No method measured here is ahead of ours at any length."
+    left = [NAMES[method] for method in METHODS if not found.rows(job, method)]
+    return told + (f" Not run: {'; '.join(left)}." if left else "")
+
+
+def in_short(found: Found) -> str:
+    """Return the paragraph of docs/results.md on vectors."""
+    said = []
+    for name, words in (("debian", "Debian package descriptions"), ("wordnet", "WordNet definitions")):
+        job = f"paired-{name}-minilm"
+        full, cells = found.score(job, "prefix", 384), []
+        for length in (32, 64):
+            scores = {method: found.score(job, method, length) for method in ("pca", "cca", "linear", "neural")}
+            known = {method: score for method, score in scores.items() if score is not None}
+            cells.append(f"{length} features: " + ", ".join(f"{SHORT_NAMES[m]} {s:.3f}" for m, s in known.items()))
+        if full is not None:
+            said.append(f"On {words} the full vector of 384 numbers has {full:.3f}. {'. '.join(cells)}.")
+    return "\n".join(
+        line
+        for part in ["Partners found with MiniLM vectors (nDCG@10 on held-out pairs, means over splits).", *said]
+        for line in wrap(part, 120)
+    )
 
 
 def fitted_to(found: Found, job: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_a_fit_from_disk_is_judged_by_its_memory(stored: Path) -> None:
         (goal,) = [one for one in goals.goals(Found(stored)) if one.words.startswith("10 million vectors")]
         assert goal.met is met and "5 % of the speed of the disk" in goal.figures
     assert "one file of 15.4 GB on disk" in tables.page(stored)
+
+
+def test_rivals_that_find_more_are_named(stored: Path) -> None:
+    assert "No method measured here is ahead of ours at any length. Not run:" in tables.page(stored)
+    file = stored / "paired-debian-minilm-s0.json"
+    result = json.loads(file.read_text())
+    (ours,) = [row for row in result["rows"] if row["method"] == "neural"]
+    better = {length: {**scores, "ndcg@10": 0.99} for length, scores in ours["scores"].items()}
+    result["rows"].append({**ours, "method": "csr", "scores": better})
+    harness.write(file, result)
+    assert "Ahead of ours: CSR, sparse codes of equal bytes at 16 features (0.990 against " in tables.page(stored)
+    assert "the full vector of 384 numbers has" in tables.in_short(Found(stored))
 
 
 def test_a_page_without_results_says_so(tmp_path: Path) -> None:

@@ -102,7 +102,9 @@ class Vectors:
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
         made: Floats = np.array(rows, dtype=kind)  # a copy, since torch warns about read-only memory
-        bad = ~np.isfinite(made).all(axis=1)
+        with np.errstate(all="ignore"):
+            finite = bool(np.isfinite(made.sum()))
+        bad = np.zeros(0, bool) if finite else ~np.isfinite(made).all(axis=1)  # a sum of finite numbers may overflow
         if bad.any():
             row = int(numbers[int(bad.argmax())])
             raise EigenmapError(
