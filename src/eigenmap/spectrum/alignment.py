@@ -72,7 +72,8 @@ class Alignment:
         dim = self.n_components if dim is None else dim
         # The precision of psi is enough for a code, even if it is float32.
         rotation = (self.rotation * self.weights(t))[:, :dim]
-        code = (psi - self.mean.to(psi)) @ rotation.to(psi)
+        centred = psi - self.mean.to(psi) if bool(self.mean.any()) else psi
+        code = centred @ rotation.to(psi)
         return normalize(code, dim=1) if unit else code
 
     def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
