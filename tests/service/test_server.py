@@ -11,7 +11,7 @@ def test_only_loopback_is_served_without_a_token() -> None:
     check_exposure("localhost", None)
     check_exposure("0.0.0.0", "0123456789abcdef")
     for host in ("0.0.0.0", "::", "192.168.1.7", "example.org"):
-        with pytest.raises(EigenmapError, match=r"requires --token"):
+        with pytest.raises(EigenmapError, match=r"requires token="):
             check_exposure(host, None)
 
 

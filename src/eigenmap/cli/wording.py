@@ -10,6 +10,8 @@ ALIASES = {"overwrite": "--force", "replace": "--force", "n_components": "--comp
 """Arguments whose option has another name; used if the verb has that option."""
 ANYWHERE = {"force": "--force", "resume": "--resume", "bytes_per_item": "--bytes-per-item"}
 """Options that messages of one verb recommend for another."""
+FLAGS = {"standardisation=IMAGENET_STANDARDISATION": "imagenet"}
+"""Arguments with a value for which there is a flag, and its argument."""
 
 
 _ARGUMENT = re.compile(
@@ -45,6 +47,8 @@ def in_command_words(message: str, options: Mapping[str, str]) -> str:
 
     def told(match: re.Match[str]) -> str:
         name, given = match["name"], match["given"]
+        if FLAGS.get(match[0]) in options:
+            return options[FLAGS[match[0]]]
         option = options.get(name)
         if option is None or (given is None and "_" not in name):
             return match[0]

@@ -31,8 +31,8 @@ def check_exposure(host: str, token: str | None) -> None:
         raise EigenmapError(f"a token needs at least {SHORTEST_TOKEN} characters, all printable ASCII")
     if token is None and not is_loopback(host):
         raise EigenmapError(
-            f"{host} can be reached from other machines, which requires --token; "
-            "without --host the page is served to this machine only"
+            f"{host} can be reached from other machines, which requires token=; "
+            "without host= the page is served to this machine only"
         )
 
 
@@ -47,12 +47,12 @@ def listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except socket.gaierror as error:
-        raise EigenmapError(f"{host} is not an address of this machine; use --host 0.0.0.0 for all of them") from error
+        raise EigenmapError(f"{host} is not an address of this machine; use host=0.0.0.0 for all of them") from error
     except OSError as error:
         # Python appends the address, which the message already contains.
         reason = (error.strerror or str(error)).partition(" (while")[0]
-        option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
-        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; use another {option}") from error
+        argument = "host=" if error.errno == errno.EADDRNOTAVAIL else "port="
+        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; use another {argument}") from error
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
