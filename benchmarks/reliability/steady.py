@@ -4,11 +4,14 @@
 
 `eigenmap fit images` trains; `eigenmap serve` answers clients (searches, pictures, uploads); a third process adds items
 to the served index, deletes as many, and saves the index over itself now and then. Anonymous memory and open files of
-each are read every second, and the first fifth counts as warm-up. The slope is that of Theil and Sen through the
-medians of each minute, with its 95 % interval. Open files are compared by the fewest in the first and the last third:
-files that are open only during an operation, such as locks, come and go, and a leak raises the fewest. Memory counts as
-growing if the whole interval is above zero and the growth over the measured time exceeds 1.5 MiB, which the allocator
-alone can cause.
+each are read every second. The first fifth is warm-up, in which clients ask without pauses, so that caches and pools
+fill. The slope is that of Theil and Sen through the medians of each minute, with its 95 % interval. The history of
+metrics, which training keeps as a part of its result, is subtracted (`history_bytes`).
+
+Memory counts as growing if the whole interval is above zero and the growth is at least 16 bytes per operation (answer,
+step or change), the smallest block that Python or the C library hands out: with less, nothing can be kept per
+operation. Open files are compared by the fewest in the first and the last third: files that are open only during an
+operation, such as locks, come and go, and a leak raises the fewest.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from benchmarks.reliability.outcome import Outcome
 
 COMMAND = (sys.executable, "-c", "from eigenmap.cli import main; main()")
 APPENDING = """
-import sys, time
+import pathlib, sys, time
 import numpy as np
 from eigenmap.search import CodeIndex
 index, rng, live, n = CodeIndex.open(sys.argv[1]), np.random.default_rng(0), [], 0
@@ -48,26 +51,29 @@ while True:
     if n % 50 == 49:
         index.save(sys.argv[1], overwrite=True)
     n += 1
+    pathlib.Path(sys.argv[2]).write_text(str(n))
     time.sleep(0.1)
 """
 WARM_UP = 0.2
-NOISE_BYTES = 1.5 * 2**20
+LEAST_BLOCK = 16
+"""Bytes of the smallest block that Python or the C library hands out."""
 PAUSE_S = 0.05
-"""Seconds between two requests of a client."""
+"""Seconds between two requests of a client, after the warm-up."""
 
 
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
     with tempfile.TemporaryDirectory(prefix="steady") as name, ExitStack() as stack:
-        processes = _start(Path(name), given.minutes, stack)
-        asking = threading.Event()
+        folder = Path(name)
+        processes = _start(folder, given.minutes, stack)
+        ended, slow_from = threading.Event(), time.perf_counter() + WARM_UP * given.minutes * 60
         port = _port(processes["serving"])
-        clients = [threading.Thread(target=_ask, args=(port, number, asking, found)) for number in range(2)]
+        clients = [threading.Thread(target=_ask, args=(port, number, ended, slow_from, found)) for number in range(2)]
         for client in clients:
             client.start()
         try:
-            samples = _watch(processes, given.minutes * 60, found)
+            samples = _watch(processes, Work(folder, found), given.minutes * 60, found)
         finally:
-            asking.set()
+            ended.set()
             for client in clients:
                 client.join()
     for role, rows in samples.items():
@@ -94,8 +100,38 @@ def _start(folder: Path, minutes: float, stack: ExitStack) -> dict[str, subproce
         # Longer than the measurement.
         "training": begin(*COMMAND, *fit, "--minutes", 3 * minutes, "--out", folder / "run"),
         "serving": begin(*COMMAND, "serve", folder / "an.index", "--port", 0, "--quiet"),
-        "appending": begin(sys.executable, "-c", APPENDING, folder / "an.index"),
+        "appending": begin(sys.executable, "-c", APPENDING, folder / "an.index", folder / "changes"),
     }
+
+
+class Work:
+    """Operations of each process so far, and bytes that it keeps as a part of its result."""
+
+    def __init__(self, folder: Path, found: Outcome) -> None:
+        self.metrics, self.changes, self.found = folder / "run" / "metrics.jsonl", folder / "changes", found
+        self.read, self.steps, self.history = 0, 0, 0
+
+    def done(self, role: str) -> tuple[int, int]:
+        if role == "serving":
+            return sum(self.found.counts.copy().values()), 0
+        if role == "appending":
+            return int(self.changes.read_text() or 0) if self.changes.exists() else 0, 0
+        lines = self.metrics.read_bytes()[self.read :].splitlines(keepends=True) if self.metrics.exists() else []
+        for line in lines:
+            if line.endswith(b"\n"):
+                record = json.loads(line)
+                self.read += len(line)
+                self.steps = record["step"]
+                self.history += history_bytes(record)
+        return self.steps, self.history
+
+
+def history_bytes(value: Any) -> int:
+    """Size of a record in memory; its keys are shared by all records."""
+    size = sys.getsizeof(value)
+    if isinstance(value, dict):
+        return size + sum(map(history_bytes, value.values()))
+    return size + sum(map(history_bytes, value)) if isinstance(value, list) else size
 
 
 def _finish(*words: object) -> None:
@@ -107,7 +143,7 @@ def _port(process: subprocess.Popen[str]) -> int:
     return int(process.stdout.readline().strip().rstrip("/").rsplit(":", 1)[1])
 
 
-def _ask(port: int, number: int, stop: threading.Event, found: Outcome) -> None:
+def _ask(port: int, number: int, stop: threading.Event, slow_from: float, found: Outcome) -> None:
     from tests.service.pictures import FORMATS, encoded
 
     ids = [f"{kind}/{i}.png" for kind in ("bars", "disc", "stripes") for i in range(1, 40, 2)]
@@ -120,12 +156,14 @@ def _ask(port: int, number: int, stop: threading.Event, found: Outcome) -> None:
         except OSError as error:
             found.fail(f"{request.path[:80]}: no answer ({error!r})")
             client.close()
-        stop.wait(PAUSE_S)
+        stop.wait(PAUSE_S if time.perf_counter() > slow_from else 0)
     client.close()
 
 
-def _watch(processes: dict[str, subprocess.Popen[str]], seconds: float, found: Outcome) -> dict[str, list[Any]]:
-    """Return time, bytes and open files of each process, once per second."""
+def _watch(
+    processes: dict[str, subprocess.Popen[str]], work: Work, seconds: float, found: Outcome
+) -> dict[str, list[Any]]:
+    """Return time, bytes without history, open files, operations and history of each process, once per second."""
     samples: dict[str, list[Any]] = {role: [] for role in processes}
     began = time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
@@ -134,7 +172,9 @@ def _watch(processes: dict[str, subprocess.Popen[str]], seconds: float, found: O
                 _, err = process.communicate()
                 found.fail(f"{role} ended by itself after {now:.0f} s with {process.returncode}: {err[-300:]}")
                 return samples
-            samples[role].append((now, status_bytes("RssAnon", process.pid), open_files(process.pid)))
+            done, history = work.done(role)
+            size = status_bytes("RssAnon", process.pid) - history
+            samples[role].append((now, size, open_files(process.pid), done, history))
         time.sleep(1)
     return samples
 
@@ -158,17 +198,24 @@ def judge(role: str, rows: Any, found: Outcome) -> None:
     span = kept[-1, 0] - kept[0, 0]
     third = max(1, len(kept) // 3)
     files = [float(part[:, 2].min()) for part in (kept[:third], kept[-third:])]
+    operations = int(kept[-1, 3] - kept[0, 3])
+    each = slope * span / max(1, operations)
     found.measured[role] = {
         "mb": float(np.median(kept[:, 1]) / 1e6),
-        "mb_per_hour": [3600 * each / 1e6 for each in (slope, low, high)],
+        "mb_per_hour": [3600 * value / 1e6 for value in (slope, low, high)],
         "growth_mb": slope * span / 1e6,
-        "mb_by_minute": [round(each / 1e6, 3) for each in by_minute(kept[:, 0], kept[:, 1])[1]],
+        "mb_by_minute": [round(value / 1e6, 3) for value in by_minute(kept[:, 0], kept[:, 1])[1]],
+        "history_mb": float(kept[-1, 4] - kept[0, 4]) / 1e6,
+        "operations": operations,
+        "bytes_per_operation": each,
         "seconds": span,
         "open_files_early_and_late": files,
         "most_open_files": int(kept[:, 2].max()),
     }
-    if low > 0 and slope * span > NOISE_BYTES:
-        found.fail(f"{role}: memory grows by {3600 * slope / 1e6:.1f} MB per hour")
+    if low > 0 and each >= LEAST_BLOCK:
+        found.fail(f"{role}: memory grows by {3600 * slope / 1e6:.1f} MB per hour, {each:.0f} bytes per operation")
+    if not operations:
+        found.fail(f"{role}: it did nothing")
     if files[1] > files[0]:
         found.fail(f"{role}: open files grow from {files[0]:g} to {files[1]:g}")
     print(role, json.dumps(found.measured[role]), flush=True)
