@@ -3,15 +3,16 @@
     python -m benchmarks.reliability.steady --minutes 30
 
 `eigenmap fit images` trains; `eigenmap serve` answers clients (searches, pictures, uploads); a third process adds items
-to the served index, deletes as many, and saves the index over itself now and then. Anonymous memory and open files of
-each are read every second. The first fifth is warm-up, in which clients ask without pauses, so that caches and pools
-fill. The slope is that of Theil and Sen through the medians of each minute, with its 95 % interval. The history of
-metrics, which training keeps as a part of its result, is subtracted (`history_bytes`).
+to the served index, deletes as many, and saves the index over itself now and then. The first fifth is warm-up, in
+which clients ask without pauses, so that caches fill. Judged is the memory that each process can reach (`reachable`):
+the slope of Theil and Sen through the medians of each minute, with its 95 % interval. Resident memory, which also
+contains what allocators keep, is reported. The history of metrics, which training keeps as a part of its result, is
+subtracted.
 
 Memory counts as growing if the whole interval is above zero and the growth is at least 16 bytes per operation (answer,
-step or change), the smallest block that Python or the C library hands out: with less, nothing can be kept per
-operation. Open files are compared by the fewest in the first and the last third: files that are open only during an
-operation, such as locks, come and go, and a leak raises the fewest.
+step or change), the smallest block that the C library hands out, or a tenth of one of Python's blocks: with less,
+nothing can be kept per operation. Open files are compared by their lowest decile in the first and the last third: files
+that are open only during an operation, such as locks, come and go, and a leak raises it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.timing import status_bytes
-from benchmarks.reliability import outcome
+from benchmarks.reliability import outcome, reachable
 from benchmarks.reliability.clients import Asker, Client
 from benchmarks.reliability.outcome import Outcome
 
 COMMAND = (sys.executable, "-c", "from eigenmap.cli import main; main()")
+REPORTED = "from benchmarks.reliability import reachable; reachable.report({!r})\n"
 APPENDING = """
 import pathlib, sys, time
 import numpy as np
@@ -55,8 +57,10 @@ while True:
     time.sleep(0.1)
 """
 WARM_UP = 0.2
-LEAST_BLOCK = 16
-"""Bytes of the smallest block that Python or the C library hands out."""
+LEAST_BYTES, LEAST_BLOCKS = 16, 0.1
+"""Growth per operation that counts: the smallest block of the C library, a tenth of one of Python's."""
+TIME, RESIDENT, FILES, DONE, TAKEN, BLOCKS = range(6)
+"""Columns of the samples."""
 PAUSE_S = 0.05
 """Seconds between two requests of a client, after the warm-up."""
 
@@ -71,7 +75,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
         for client in clients:
             client.start()
         try:
-            samples = _watch(processes, Work(folder, found), given.minutes * 60, found)
+            samples = _watch(processes, folder, given.minutes * 60, found)
         finally:
             ended.set()
             for client in clients:
@@ -90,17 +94,19 @@ def _start(folder: Path, minutes: float, stack: ExitStack) -> dict[str, subproce
     _finish(*fit, "--steps", 20, "--out", folder / "model")
     _finish("index", folder / "model", folder / "PHOTOS", "--out", folder / "an.index", "--quiet", "--device", "cpu")
 
-    def begin(*words: object) -> subprocess.Popen[str]:
-        process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def begin(role: str, program: str, *words: object) -> subprocess.Popen[str]:
+        program = REPORTED.format(str(folder / role)) + program
+        command = [sys.executable, "-c", program, *map(str, words)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         stack.callback(process.wait)
         stack.callback(process.send_signal, signal.SIGTERM)
         return process
 
     return {
         # Longer than the measurement.
-        "training": begin(*COMMAND, *fit, "--minutes", 3 * minutes, "--out", folder / "run"),
-        "serving": begin(*COMMAND, "serve", folder / "an.index", "--port", 0, "--quiet"),
-        "appending": begin(sys.executable, "-c", APPENDING, folder / "an.index", folder / "changes"),
+        "training": begin("training", COMMAND[-1], *fit, "--minutes", 3 * minutes, "--out", folder / "run"),
+        "serving": begin("serving", COMMAND[-1], "serve", folder / "an.index", "--port", 0, "--quiet"),
+        "appending": begin("appending", APPENDING, folder / "an.index", folder / "changes"),
     }
 
 
@@ -161,9 +167,10 @@ def _ask(port: int, number: int, stop: threading.Event, slow_from: float, found:
 
 
 def _watch(
-    processes: dict[str, subprocess.Popen[str]], work: Work, seconds: float, found: Outcome
+    processes: dict[str, subprocess.Popen[str]], folder: Path, seconds: float, found: Outcome
 ) -> dict[str, list[Any]]:
-    """Return time, bytes without history, open files, operations and history of each process, once per second."""
+    """Return the samples of each process, once per second."""
+    work = Work(folder, found)
     samples: dict[str, list[Any]] = {role: [] for role in processes}
     began = time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
@@ -173,8 +180,10 @@ def _watch(
                 found.fail(f"{role} ended by itself after {now:.0f} s with {process.returncode}: {err[-300:]}")
                 return samples
             done, history = work.done(role)
-            size = status_bytes("RssAnon", process.pid) - history
-            samples[role].append((now, size, open_files(process.pid), done, history))
+            taken, blocks = reachable.read(folder / role)
+            resident, files = status_bytes("RssAnon", process.pid), open_files(process.pid)
+            if taken:
+                samples[role].append((now, resident, files, done, taken - history, blocks))
         time.sleep(1)
     return samples
 
@@ -193,27 +202,30 @@ def judge(role: str, rows: Any, found: Outcome) -> None:
     if len(rows) < 10:
         found.fail(f"{role}: only {len(rows)} samples")
         return
-    kept = rows[rows[:, 0] >= WARM_UP * rows[-1, 0]]
-    slope, low, high = slope_of(kept[:, 0], kept[:, 1])
-    span = kept[-1, 0] - kept[0, 0]
+    kept = rows[rows[:, TIME] >= WARM_UP * rows[-1, TIME]]
+    slopes = {name: slope_of(kept[:, TIME], kept[:, name]) for name in (TAKEN, BLOCKS)}
+    span, operations = kept[-1, TIME] - kept[0, TIME], int(kept[-1, DONE] - kept[0, DONE])
+    each = {name: slope * span / max(1, operations) for name, (slope, _, _) in slopes.items()}
     third = max(1, len(kept) // 3)
-    files = [float(part[:, 2].min()) for part in (kept[:third], kept[-third:])]
-    operations = int(kept[-1, 3] - kept[0, 3])
-    each = slope * span / max(1, operations)
+    files = [float(np.quantile(part[:, FILES], 0.1)) for part in (kept[:third], kept[-third:])]
     found.measured[role] = {
-        "mb": float(np.median(kept[:, 1]) / 1e6),
-        "mb_per_hour": [3600 * value / 1e6 for value in (slope, low, high)],
-        "growth_mb": slope * span / 1e6,
-        "mb_by_minute": [round(value / 1e6, 3) for value in by_minute(kept[:, 0], kept[:, 1])[1]],
-        "history_mb": float(kept[-1, 4] - kept[0, 4]) / 1e6,
+        "reachable_mb": float(np.median(kept[:, TAKEN]) / 1e6),
+        "mb_per_hour": [3600 * value / 1e6 for value in slopes[TAKEN]],
+        "blocks": float(np.median(kept[:, BLOCKS])),
+        "blocks_per_hour": [3600 * value for value in slopes[BLOCKS]],
         "operations": operations,
-        "bytes_per_operation": each,
+        "bytes_per_operation": each[TAKEN],
+        "blocks_per_operation": each[BLOCKS],
+        "reachable_mb_by_minute": [round(value / 1e6, 3) for value in by_minute(kept[:, TIME], kept[:, TAKEN])[1]],
+        "resident_mb_by_minute": [round(value / 1e6, 3) for value in by_minute(kept[:, TIME], kept[:, RESIDENT])[1]],
         "seconds": span,
         "open_files_early_and_late": files,
-        "most_open_files": int(kept[:, 2].max()),
+        "most_open_files": int(kept[:, FILES].max()),
     }
-    if low > 0 and each >= LEAST_BLOCK:
-        found.fail(f"{role}: memory grows by {3600 * slope / 1e6:.1f} MB per hour, {each:.0f} bytes per operation")
+    if slopes[TAKEN][1] > 0 and each[TAKEN] >= LEAST_BYTES:
+        found.fail(f"{role}: memory grows by {each[TAKEN]:.0f} bytes per operation")
+    if slopes[BLOCKS][1] > 0 and each[BLOCKS] >= LEAST_BLOCKS:
+        found.fail(f"{role}: Python keeps {each[BLOCKS]:.1f} blocks per operation")
     if not operations:
         found.fail(f"{role}: it did nothing")
     if files[1] > files[0]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.common.plan import Stored
-from benchmarks.reliability import database, tables
+from benchmarks.reliability import database, reachable, tables
 from benchmarks.reliability.checking import Bench
 from benchmarks.reliability.children import Ended
 from benchmarks.reliability.clients import Asker
@@ -42,13 +42,18 @@ def test_memory_that_grows_and_files_that_stay_open_are_failures() -> None:
     noise = np.random.default_rng(0).normal(0, 2e5, len(seconds))
     found = Outcome()
     answers, none = 20 * seconds, np.zeros(len(seconds))
-    judge("steady", np.stack([seconds, 1e8 + noise, np.full(len(seconds), 7), answers, none], 1), found)
+    seven, resident = np.full(len(seconds), 7), np.full(len(seconds), 2e8)
+
+    def judged(role: str, files: Any, done: Any, taken: Any, blocks: Any) -> None:
+        judge(role, np.stack([seconds, resident, files, done, taken, blocks], 1), found)
+
+    judged("steady", seven, answers, 1e8 + noise, 1e5 + noise / 100)
     assert found.failures == []
-    judge("leaking", np.stack([seconds, 1e8 + 5e3 * seconds + noise, 7 + seconds // 300, answers, none], 1), found)
-    grows, stays_open = found.failures
-    assert "bytes per operation" in grows and "open files" in stays_open
+    judged("leaking", 7 + seconds // 300, answers, 1e8 + 5e3 * seconds + noise, 1e5 + 10 * seconds)
+    grows, keeps, stays_open = found.failures
+    assert "bytes per operation" in grows and "0.5 blocks" in keeps and "open files" in stays_open
     assert found.measured["leaking"]["bytes_per_operation"] == pytest.approx(250, rel=0.05)
-    judge("idle", np.stack([seconds, 1e8 + noise, np.full(len(seconds), 7), none, none], 1), found)
+    judged("idle", seven, none, 1e8 + noise, 1e5 + noise / 100)
     assert "did nothing" in found.failures[-1]
     slope, low, high = slope_of(seconds, 1e8 + 5e3 * seconds + noise)
     assert low < 5e3 < high and slope == pytest.approx(5e3, rel=0.05)
@@ -95,6 +100,20 @@ def test_the_history_of_training_is_known(tmp_path: Path) -> None:
     assert steps == 50 and size == history_bytes(json.loads(line)) > 200
     file.write_text(line + '{"step": 100}\n')
     assert work.done("training") == (100, size + history_bytes({"step": 100})) == work.done("training")
+
+
+def test_what_a_process_can_reach_is_measured(tmp_path: Path) -> None:
+    """A large block counts, and so do small objects, until they are released."""
+    assert reachable.read(tmp_path / "sizes") == (0, 0)
+    taken, blocks = reachable.sizes()
+    kept: list[Any] = [bytearray(30_000_000), [object() for _ in range(50_000)]]
+    more, others = reachable.sizes()
+    assert 29e6 < more - taken < 40e6 and 49_000 < others - blocks < 60_000
+    kept.clear()
+    again, fewer = reachable.sizes()
+    assert abs(again - taken) < 3e6 and abs(fewer - blocks) < 5_000
+    (tmp_path / "sizes").write_text("12 34")
+    assert reachable.read(tmp_path / "sizes") == (12, 34)
 
 
 def test_requests_repeat_from_their_seed() -> None:

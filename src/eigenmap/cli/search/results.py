@@ -44,7 +44,7 @@ def show_results(queries: list[str], results: Results, titles: Mapping[Id, str] 
         table = Table(title=Text(printable(query), style="bold"), title_justify="left")
         table.add_column("rank", justify="right")
         table.add_column("score", justify="right")
-        table.add_column("file", overflow="fold")
+        table.add_column("id" if titles or any(isinstance(name, int) for name in ids) else "file", overflow="fold")
         if titles:
             table.add_column("title", overflow="fold")
         for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):
