@@ -176,5 +176,5 @@ def _summarise(model: Eigenmap, out: Path) -> None:
         f"{out}: {model.n_components} ordered features from {count(about['graph']['edges'], 'edge')}, "
         f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)} ...")
+    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)}")
     note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

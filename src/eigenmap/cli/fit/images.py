@@ -214,6 +214,6 @@ def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
         f"{out}: {model.n_components} ordered features from {count(images, 'image')}, "
         f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)} ...")
+    note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)}")
     note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
     note("Next: " + shlex.join(["eigenmap", "index", str(out), str(source), "--out", "photos.index"]))
