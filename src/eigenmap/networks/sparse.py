@@ -72,9 +72,15 @@ class SparseRows:
         return sum(part.nbytes for part in (self.offsets, self.columns, self.values) if part is not None)
 
     def __getitem__(self, rows: slice | Tensor) -> SparseRows:
-        """Return some rows, by slice or by number; the cost is proportional to their content."""
+        """Return some rows, by slice or by number; the cost is proportional to their content.
+
+        Consecutive rows share memory with the original, like a slice of a tensor.
+        """
         if isinstance(rows, slice):
-            rows = torch.arange(*rows.indices(len(self)), device=self.offsets.device)
+            first, last, step = rows.indices(len(self))
+            if step == 1:
+                return self._consecutive(first, max(first, last))
+            rows = torch.arange(first, last, step, device=self.offsets.device)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
@@ -85,6 +91,12 @@ class SparseRows:
         return SparseRows(
             offsets, self.columns[places], None if self.values is None else self.values[places], self.width
         )
+
+    def _consecutive(self, first: int, last: int) -> SparseRows:
+        offsets = self.offsets[first : last + 1]
+        start, stop = offsets[[0, -1]].tolist()  # the host waits for the device once
+        values = None if self.values is None else self.values[start:stop]
+        return SparseRows(offsets - start, self.columns[start:stop], values, self.width)
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move to another device."""
