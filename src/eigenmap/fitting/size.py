@@ -82,7 +82,7 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     """Return the size to train, and the scores of the sizes tried; None if there is too little to judge by."""
     if task.steps < FEWEST_STEPS or _held_out_edges(task) < FEWEST_EDGES:
         return None
-    steps = max(FEWEST_STEPS, round(SHARE * task.steps))
+    steps = short_steps(task.steps)
     quiet = replace(options, folder=None, resume=False, progress=None, tensorboard=False, say=lambda line: None)
     options.say(f"Choosing the size of the network on held-out edges, by fits of {steps:,} steps.")
     chosen, scores = None, list[Score]()
@@ -98,6 +98,11 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
             break
     assert chosen is not None
     return Size(chosen["width"], chosen["blocks"]), scores
+
+
+def short_steps(steps: int) -> int:
+    """Return the number of steps of a short fit."""
+    return max(FEWEST_STEPS, round(SHARE * steps))
 
 
 def _held_out_edges(task: GraphTask) -> int:
