@@ -94,9 +94,10 @@ class SparseRows:
 
     def _consecutive(self, first: int, last: int) -> SparseRows:
         offsets = self.offsets[first : last + 1]
-        start, stop = offsets[[0, -1]].tolist()  # the host waits for the device once
-        values = None if self.values is None else self.values[start:stop]
-        return SparseRows(offsets - start, self.columns[start:stop], values, self.width)
+        ends = offsets[:: max(1, last - first)].tolist()  # the first and the last: the host waits for the device once
+        part = slice(ends[0], ends[-1])
+        values = None if self.values is None else self.values[part]
+        return SparseRows(offsets - ends[0], self.columns[part], values, self.width)
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move to another device."""
