@@ -59,7 +59,7 @@ def test_a_larger_network_must_be_worth_it(
 ) -> None:
     sizes = tried(monkeypatch, scores)
     said: list[str] = []
-    model = fit_graph(blocks_graph(), 4, steps=100, device="cpu", progress=False, say=said.append)
+    model = fit_graph(blocks_graph(), 4, device="cpu", progress=False, say=said.append)
     assert size_of(model) == expected and len(sizes) == count
     assert [Size(row["width"], row["blocks"]) for row in model.training["sizes"]] == sizes
     assert any(f"width {expected.width:,}, {expected.blocks} residual block" in line for line in said)
@@ -73,7 +73,7 @@ def test_candidates_are_tried_in_the_order_of_their_cost() -> None:
 
 def test_real_short_fits_give_a_score_and_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size, "SIZES", (Size(32, 0), Size(16, 1)))
-    model = fit_graph(blocks_graph(), 4, steps=100, device="cpu", progress=False)
+    model = fit_graph(blocks_graph(), 4, device="cpu", progress=False)
     ranks = [row["rank"] for row in model.training["sizes"]]
     # By chance, the right one of about 300 has a mean reciprocal rank of about 0.02.
     assert len(ranks) == 2 and all(0.02 < rank < 1 for rank in ranks)
@@ -87,7 +87,7 @@ def test_a_size_whose_training_collapses_is_not_chosen(monkeypatch: pytest.Monke
         return 0.5
 
     monkeypatch.setattr(size, "rank", rank)
-    assert size_of(fit_graph(blocks_graph(), 4, steps=100, device="cpu", progress=False)) == Size(256, 1)
+    assert size_of(fit_graph(blocks_graph(), 4, device="cpu", progress=False)) == Size(256, 1)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_size_whose_training_collapses_is_not_chosen(monkeypatch: pytest.Monke
         ({"width": 16}, Size(16, 1)),
         ({"blocks": 0}, Size(256, 0)),
         ({"width": 16, "blocks": 2}, Size(16, 2)),
-        ({"steps": 20}, Size(256, 1)),
+        ({"steps": 399, "batch_size": 16}, Size(256, 1)),
         ({"held_out": 0.0}, Size(256, 1)),
         ({"sampler": "node-blocks", "objective": "neuralef-unordered"}, Size(256, 1)),
     ],
@@ -105,8 +105,7 @@ def test_nothing_is_chosen_if_the_size_is_given_or_cannot_be_judged(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], expected: Size
 ) -> None:
     sizes = tried(monkeypatch, {})
-    given = {"steps": 100, **settings}
-    model = fit_graph(blocks_graph(), 4, device="cpu", progress=False, **given)  # type: ignore[arg-type]
+    model = fit_graph(blocks_graph(), 4, device="cpu", progress=False, **settings)  # type: ignore[arg-type]
     assert size_of(model) == expected and sizes == [] and "sizes" not in model.training
 
 
@@ -119,7 +118,7 @@ def test_minutes_are_not_spent_on_the_choice(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_resumed_run_keeps_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sizes = tried(monkeypatch, {Size(256, 0): 0.5})
     given = {"device": "cpu", "progress": False, "out": tmp_path / "run"}
-    fit_graph(blocks_graph(), 4, steps=100, **given)  # type: ignore[arg-type]
+    fit_graph(blocks_graph(), 4, **given)  # type: ignore[arg-type]
     assert len(sizes) == 3
     model = fit_graph(blocks_graph(), 4, steps=120, resume=True, **given)  # type: ignore[arg-type]
     assert len(sizes) == 3 and size_of(model) == Size(256, 0) and model.training["steps"] == 120

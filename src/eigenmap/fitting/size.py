@@ -47,7 +47,8 @@ WORTH = 0.03
 PATIENCE = 2
 """Number of larger candidates without that gain after which the search ends."""
 SHARE, FEWEST_STEPS = 0.25, 100
-"""Length of a short fit as a share of the steps, and its minimum; shorter training is not preceded by a choice."""
+"""Length of a short fit as a share of the steps, and its minimum. Shorter training is not preceded by a choice, nor is
+one of a length that was asked for and of which a short fit would be a larger share."""
 
 
 class Score(TypedDict):
@@ -80,7 +81,8 @@ def sized(task: GraphTask, options: RunOptions) -> GraphTask:
 
 def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | None:
     """Return the size to train, and the scores of the sizes tried; None if there is too little to judge by."""
-    if task.steps < FEWEST_STEPS or _held_out_edges(task) < FEWEST_EDGES:
+    least = FEWEST_STEPS / SHARE if options.length_given else FEWEST_STEPS
+    if task.steps < least or _held_out_edges(task) < FEWEST_EDGES:
         return None
     steps = short_steps(task.steps)
     quiet = replace(options, folder=None, resume=False, progress=None, tensorboard=False, say=lambda line: None)

@@ -55,6 +55,6 @@ def test_the_size_is_that_of_the_stored_run(tmp_path: Path) -> None:
 
 def test_without_a_stored_run_the_size_is_that_of_a_new_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_cost, "ON_CPU", 0.0001)
-    monkeypatch.setattr(edge_cost, "fit_graph", partial(fit_graph, steps=100))
+    monkeypatch.setattr(edge_cost, "fit_graph", partial(fit_graph, steps=400, batch_size=64))
     monkeypatch.setattr(size, "SIZES", (Size(16, 0), Size(8, 1)))
     assert edge_cost.fitted_size(None, "products", "cpu", tmp_path) in size.SIZES
