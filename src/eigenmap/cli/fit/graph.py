@@ -68,8 +68,8 @@ def graph(
         int | None,
         option(
             "--width N",
-            "Units of each layer of the residual perceptron: by default 1024 for dense features of 10,000 nodes "
-            "or more, else 256.",
+            "Units of each layer of the residual perceptron, which then has one block; by default, width and blocks "
+            "are chosen on held-out edges.",
             NETWORK,
         ),
     ] = None,
