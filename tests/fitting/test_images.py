@@ -158,6 +158,22 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     assert "Time is short" in said[1] and len(said) == 2
 
 
+def test_crops_averages_and_deeper_projectors_make_a_model_that_loads(tmp_path: Path) -> None:
+    settings = {"crops": 2, "weight_average": 0.9, "projector_layers": 3, "decay": "late", "clip_relative": 0.1}
+    model = fit(encoder="small-cnn", out=tmp_path / "run", objective="scl", optimizer="lamb", **settings)
+    loaded = Eigenmap.load(tmp_path / "run")
+    assert loaded.network.projector.n_layers == 3
+    np.testing.assert_allclose(loaded.encode(IMAGES), model.encode(IMAGES), atol=1e-6)
+    stored = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert stored["training"]["recipe"].items() >= settings.items() and stored["network"]["projector_layers"] == 3
+
+
+def test_an_encoder_that_cannot_take_small_crops_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=r"encoder Flat cannot take an input of shape \(3, 6, 6\)"):
+        fit(crops=2, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
+
+
 def test_what_decides_can_be_given_as_a_recipe() -> None:
     recipe = recipes.get("catalogue").but(n_components=5, batch_size=10, lr=1e-3)
     about = fit(n_components=None, recipe=recipe, batch_size=None).training["recipe"]
@@ -454,6 +470,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"out": None, "resume": True}, "out="),
         ({"objective_options": {3: 4}}, "objective_options.*mapping"),
         ({"n_components": 1}, "n_components.*2"),
+        ({"projector_layers": 1}, "projector_layers.*2"),
+        ({"crops": -1}, "crops.*0"),
+        ({"weight_average": 1.0}, "weight_average"),
+        ({"decay": "slow"}, "decay.*cosine, linear, late"),
     ],
     ids=str,
 )

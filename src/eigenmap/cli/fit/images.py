@@ -119,7 +119,7 @@ def images(
     ] = None,
     batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
-    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd or lars.", TRAINING)] = None,
+    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd, lars or lamb.", TRAINING)] = None,
     setting: Annotated[
         list[str] | None,
         option(
