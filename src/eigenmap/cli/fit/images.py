@@ -115,7 +115,11 @@ def images(
     objective: ObjectiveOption = None,
     views: Annotated[
         str | None,
-        option("--views NAME", "Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.", TRAINING),
+        option(
+            "--views NAME",
+            "Augmentation: weak, catalogue, cifar, cifar-wide, cifar-simclr, simclr or barlow_twins.",
+            TRAINING,
+        ),
     ] = None,
     batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
