@@ -279,13 +279,37 @@ class Constant(Flat):
     [
         ({"encoder": "small-cnn"}, "epochs=0.*encoder_weights"),
         ({"codes": "projector"}, "epochs=0.*projector"),
-        ({"encoder": Constant()}, "constant"),
+        ({"encoder": Constant()}, "encoder returns the same features for every image.*encoder_weights"),
     ],
     ids=["no weights", "untrained projector", "constant features"],
 )
-def test_without_training_there_must_be_something_to_order(settings: dict[str, Any], words: str) -> None:
+def test_without_training_there_must_be_something_to_order(
+    settings: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    given = {"encoder": Flat(), "epochs": 0, "batch_size": 16, "device": "cpu", **settings}
     with pytest.raises(EigenmapError, match=words):
-        fit_images(IMAGES, 6, **{"encoder": Flat(), "epochs": 0, "batch_size": 16, "device": "cpu", **settings})
+        fit_images(IMAGES, 6, out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_earlier_run_stays_whole_if_there_is_nothing_to_order(tmp_path: Path) -> None:
+    fit(out=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "checkpoint.pt" in before
+    settings: dict[str, Any] = {"epochs": 0, "batch_size": 16, "device": "cpu", "force": True}
+    with pytest.raises(EigenmapError, match="same features"):
+        fit_images(IMAGES, 6, encoder=Constant(), out=tmp_path, **settings)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    fit_images(IMAGES, 6, encoder=Flat(), out=tmp_path, **settings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 0}, {"steps": 4}], ids=["frozen", "trained"])
+def test_fewer_held_out_images_than_features(settings: dict[str, Any], tmp_path: Path) -> None:
+    given = {"encoder": Flat(64), "batch_size": 16, "device": "cpu", "progress": False, **settings}
+    model = fit_images(IMAGES, 24, out=tmp_path / "run", **given)
+    assert model.training["held_out_images"] == 8 < model.n_components == 24
+    assert np.isfinite(model.encode(IMAGES)).all() and np.isfinite(model.eigenvalues_).all()
 
 
 def test_a_run_resumes_where_it_stopped(tmp_path: Path) -> None:
