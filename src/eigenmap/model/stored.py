@@ -61,6 +61,8 @@ def side_description(input: Input, encoder: Encoder, network: Network, alignment
             "n_components": network.n_components,
             "hidden": network.projector.hidden_features,
             "out_features": network.projector.in_features,
+            # Earlier versions know only projectors of two layers.
+            **({} if network.projector.n_layers == 2 else {"projector_layers": network.projector.n_layers}),
         }
     )
     return {

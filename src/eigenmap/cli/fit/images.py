@@ -115,11 +115,15 @@ def images(
     objective: ObjectiveOption = None,
     views: Annotated[
         str | None,
-        option("--views NAME", "Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.", TRAINING),
+        option(
+            "--views NAME",
+            "Augmentation: weak, catalogue, cifar, cifar-wide, cifar-simclr, simclr or barlow_twins.",
+            TRAINING,
+        ),
     ] = None,
     batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
-    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd or lars.", TRAINING)] = None,
+    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd, lars or lamb.", TRAINING)] = None,
     setting: Annotated[
         list[str] | None,
         option(
