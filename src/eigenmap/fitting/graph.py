@@ -138,7 +138,7 @@ def fit_graph(
     about, digest = describe(walk, count), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     if recipe == "auto" and not options.length_given:
-        chosen = _shortened(chosen, about["edges"], options.say)
+        chosen = _with_fewer_steps(chosen, about["edges"], options.say)
     task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
         task = replace(task, walk=diffuse(data, chosen.go_on, chosen.walks, options.seed).walk(), edges=walk)
@@ -394,7 +394,7 @@ def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> G
     return recipe.but(n_components=nodes - 1)
 
 
-def _shortened(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe:
+def _with_fewer_steps(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe:
     """Limit the passes over the edges of a small graph."""
     steps = usual_steps(recipe.steps, edges, recipe.batch_size)
     if steps < recipe.steps:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.console import duration, log_function, note, progress_bar
-from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
+from eigenmap.cli.fit.config import ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
@@ -156,7 +156,7 @@ def graph(
             resume=resume,
             force=force,
             minutes=minutes,
-            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
+            seed=seed_of(ctx, seed, earlier),
             threads=threads,
             device=device.value,
             tensorboard=tensorboard,

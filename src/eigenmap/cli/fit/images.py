@@ -10,7 +10,7 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, log_function, note, progress_bar
-from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
+from eigenmap.cli.fit.config import ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
@@ -189,7 +189,7 @@ def images(
             force=force,
             steps=steps,
             minutes=minutes,
-            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
+            seed=seed_of(ctx, seed, earlier),
             threads=threads,
             strict=strict,
             device=device.value,
