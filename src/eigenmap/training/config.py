@@ -10,7 +10,7 @@ from eigenmap.core.errors import EigenmapError
 
 Optimizer = Literal["adamw", "sgd", "lars"]
 TrainingPrecision = Literal["32-true", "bf16-mixed"]
-Accelerator = Literal["auto", "cpu", "cuda"]
+Accelerator = Literal["auto", "cpu", "cuda", "mps"]
 Setting = str | int | float | bool | None
 
 RESUME_ANYHOW = {"resume": "with any value"}

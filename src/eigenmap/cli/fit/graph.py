@@ -15,6 +15,8 @@ from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -25,11 +27,12 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     leading_eigenvalues,
     recipe_settings,
 )
-from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import QuietOption, argument, option
 from eigenmap.core.words import count
 
 if TYPE_CHECKING:
@@ -117,7 +120,7 @@ def graph(
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -147,7 +150,7 @@ def graph(
     }
     earlier = read_config(config, other_length=minutes is not None)
     settings = recipe_settings(GraphRecipe, setting, options, earlier.settings)
-    check_device(device)
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_graph(
             source,

@@ -17,6 +17,8 @@ from eigenmap.cli.fit.options import (
     TRAINING,
     ComponentsOption,
     DevicesOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     NodesOption,
     ObjectiveOption,
@@ -28,6 +30,7 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     leading_eigenvalues,
     recipe_settings,
@@ -35,12 +38,9 @@ from eigenmap.cli.fit.options import (
 from eigenmap.cli.options import (
     OUTPUT,
     SOURCES_HELP,
-    Device,
-    DeviceOption,
     QuietOption,
     StrictOption,
     argument,
-    check_device,
     option,
 )
 from eigenmap.core.words import count
@@ -132,7 +132,7 @@ def images(
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
     strict: StrictOption = False,
@@ -176,7 +176,7 @@ def images(
     settings = recipe_settings(Recipe, setting, options, earlier.settings)
     if steps is None and minutes is None and "epochs" not in settings:
         steps = earlier.steps
-    check_device(device)
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
             source,

@@ -16,6 +16,8 @@ from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -25,11 +27,12 @@ from eigenmap.cli.fit.options import (
     StepsOption,
     TensorboardOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     recipe_settings,
 )
 from eigenmap.cli.fit.vectors import score_table
-from eigenmap.cli.options import SOURCES_HELP, Device, DeviceOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import SOURCES_HELP, QuietOption, argument, option
 
 
 @fit.command(
@@ -68,7 +71,7 @@ def towers(
     ] = None,
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -96,7 +99,7 @@ def towers(
     settings = recipe_settings(Recipe, setting, options, earlier.settings)
     if steps is None and minutes is None and "epochs" not in settings:
         steps = earlier.steps
-    check_device(device)
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_towers(
             source,

@@ -16,6 +16,8 @@ from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -26,10 +28,11 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     recipe_settings,
 )
-from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import JsonOption, QuietOption, argument, option
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
@@ -210,7 +213,7 @@ def vectors(
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -242,7 +245,7 @@ def vectors(
     if into is not None:
         earlier = earlier.only()  # codes keep the length of those they are to be compared with
     settings = recipe_settings(VectorRecipe, setting, options, earlier.settings)
-    check_device(device)
+    check_fit_device(device)
     first, *more = source
     if more and not views and lag is None:
         raise EigenmapError(f"Give one file of vectors; is {more[0]} a view (--views)?")
