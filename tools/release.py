@@ -30,10 +30,6 @@ from pathlib import Path
 from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import dependencies  # noqa: E402
-
 DIST = ROOT / "dist"
 TRANSCRIPT = DIST / "TRANSCRIPT.txt"
 PAGES = [
@@ -243,7 +239,10 @@ def try_extra(python: Path, wheel: Path, extra: str, place: Path, say: Callable[
 
 def oldest() -> list[str]:
     """Return the oldest version that pyproject.toml allows of each dependency, as requirements."""
-    return [re.sub(r">=([\w.]+).*", r"==\1", line) for line in dependencies.described()["dependencies"]]
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [re.sub(r">=([\w.]+).*", r"==\1", line) for line in project["dependencies"]]
 
 
 def try_python(
