@@ -1,4 +1,4 @@
-"""README, quickstart and how-tos are easy to read: no sentence is longer than 35 words."""
+"""README, quickstart, how-tos and guides are easy to read: no sentence is longer than 35 words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LONGEST = 35
 NAMES = ("README.md", "docs/index.md", "docs/install.md", "docs/quickstart.md", "docs/lengths.md")
+GUIDES = (
+    *("images", "vectors", "modalities", "graphs", "kernels", "time", "search", "index-on-disk", "databases"),
+    *("training-at-scale", "embedding-at-scale", "explorer", "figures", "method", "results", "formats", "versions"),
+    *("licences", "citing"),
+)
 PAGES = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+PAGES += [ROOT / "docs" / f"{name}.md" for name in GUIDES] + [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -27,6 +33,13 @@ def sentences(text: str) -> Iterator[str]:
 def test_no_sentence_is_long(page: Path) -> None:
     long = [line for line in sentences(page.read_text(encoding="utf-8")) if len(line.split()) > LONGEST]
     assert long == []
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_guides_lead_with_the_answer(name: str) -> None:
+    """A page begins with sentences or commands, not with a heading below its title."""
+    title, first, *_ = re.split(r"\n\s*\n", (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    assert title.startswith("# ") and not first.startswith(("#", "|", "<!--"))
 
 
 def test_sentences_are_found() -> None:

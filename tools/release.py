@@ -2,7 +2,8 @@
 
     python tools/release.py                  # or `make release`
     python tools/release.py --extras onnx    # only some of the extras
-    python tools/release.py --pythons python3.10 python3.13    # try the wheel with these interpreters as well
+    python tools/release.py --pythons python3.12 python3.13    # try the wheel with these interpreters as well
+    python tools/release.py --oldest python3.10     # and with the oldest versions that pyproject.toml allows
 
 Each check is a line of `dist/RELEASE.txt`, and the first failure ends the run with exit code 1. The wheel and the sdist
 are built twice, in two clones, with the time of the commit as the time of every file, and must be equal byte by byte.
@@ -17,6 +18,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +41,13 @@ LARGEST_WHEEL = 10 * 2**20
 SLOWEST_IMPORT_S = 1.0
 DEMO = ["demo", "--steps", "40", "--out", "demo"]
 
+MODEL = """
+        import numpy as np, eigenmap as em
+        images = np.random.default_rng(0).integers(0, 255, size=(64, 16, 16), dtype=np.uint8)
+        model = em.fit_images(images, n_components=4, steps=2, batch_size=16, progress=False)
+    """
+"""Begin of a program that needs a small model."""
+
 SMOKE: dict[str, str] = {
     "": """
         import numpy as np, eigenmap as em
@@ -59,11 +68,48 @@ SMOKE: dict[str, str] = {
         import networkx as nx, numpy as np, eigenmap as em
         assert len(em.load_graph(nx.karate_club_graph(), np.eye(34))) == 34
     """,
-    "onnx": "import onnx, onnxscript",
-    "tensorboard": "import tensorboard",
-    "timm": "import importlib.metadata as m; m.version('timm')",
-    "ray": "import ray.data",
-    "hub": "import huggingface_hub",
+    "ogb": """
+        from ogb.nodeproppred import NodePropPredDataset
+        from eigenmap.core.errors import EigenmapError
+        from eigenmap.data.graphs.sources import load_ogb
+        try:
+            load_ogb("ogbn-nothing")
+        except EigenmapError as error:
+            assert "ogbn-nothing" in str(error)
+    """,
+    "onnx": MODEL
+    + """
+        from eigenmap.export.onnx import export_onnx
+        import onnx
+        model.save("to-export")
+        export_onnx("to-export", "model.onnx", dim=2)
+        onnx.checker.check_model(onnx.load("model.onnx"))
+    """,
+    "tensorboard": MODEL
+    + """
+        import pathlib
+        em.fit_images(images, n_components=4, steps=2, batch_size=16, out="board", tensorboard=True, progress=False)
+        assert list(pathlib.Path("board/tensorboard").glob("events*"))
+    """,
+    "timm": """
+        from eigenmap.networks import build_encoder
+        assert build_encoder("resnet10t", 3, 32).out_features == 512
+    """,
+    "ray": MODEL
+    + """
+        if __name__ == "__main__":
+            from eigenmap.embedding.job import embed_images
+            model.save("saved"), np.save("images.npy", images)
+            assert embed_images("saved", "images.npy", "codes.npy", engine="ray", actors=1).images == 64
+            assert np.allclose(np.load("codes.npy"), model.encode(images), atol=1e-4)
+    """,
+    "hub": MODEL
+    + """
+        import huggingface_hub
+        model.save("named")
+        assert em.Eigenmap.from_pretrained("named").n_components == 4
+        assert "someone/birds" in str(huggingface_hub.ModelCard(model.card("someone/birds")))
+    """,
     "transformers": """
         import transformers
         from eigenmap.networks import build_encoder
@@ -75,6 +121,11 @@ SMOKE: dict[str, str] = {
 """Program per extra, run in the clean environment with the extra installed; "" is the wheel alone."""
 
 
+NEED_PLAIN_TORCH = ("timm",)
+"""Extras that bring torchvision, which the index has only for its own builds of torch, not for "+cpu" ones."""
+TORCH_VERSION = "import importlib.metadata as m; print(m.version('torch'))"
+
+
 class ReleaseError(Exception):
     """A check that failed."""
 
@@ -84,6 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", nargs="*", default=[name for name in SMOKE if name], help="extras to try")
     parser.add_argument("--pythons", nargs="*", default=[], help="other interpreters to try the wheel with")
+    parser.add_argument("--oldest", help="interpreter to try the oldest allowed versions with")
     parser.add_argument("--work", type=Path, help="folder for environments; a temporary one by default")
     arguments = parser.parse_args()
     report: list[str] = []
@@ -98,6 +150,8 @@ def main() -> int:
             try_wheel(wheel, work, arguments.extras, say)
             for number, interpreter in enumerate(arguments.pythons):
                 try_python(wheel, work / f"python{number}", interpreter, say)
+            if arguments.oldest:
+                try_python(wheel, work / "oldest", arguments.oldest, say, oldest())
     except (ReleaseError, subprocess.CalledProcessError) as error:
         say(f"FAILED: {error}")
         return 1
@@ -166,27 +220,60 @@ def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str
     shutil.copyfile(place / TRANSCRIPT.name, TRANSCRIPT)
     say(f"examples of README, quickstart and {len(PAGES) - 3} how-tos run: {TRANSCRIPT.relative_to(ROOT)}")
     for extra in extras:
-        _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
-        _run(python, ["-m", "pip", "check"], place)
-        _smoke(python, extra, place)
-        say(f"extra {extra}: installed, pip check and smoke test pass")
+        if extra in NEED_PLAIN_TORCH and "+" in _output([str(python), "-c", TORCH_VERSION], cwd=place):
+            say(f"extra {extra}: left to --pythons, since torchvision does not fit this build of torch")
+        else:
+            try_extra(python, wheel, extra, place, say)
     _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[docs]"], place)
     _run(python, [str(work / "clone1" / "tools" / "check_site.py")], place)
     say("the site is built without warnings; links, assets and spelling are fine")
 
 
-def try_python(wheel: Path, folder: Path, interpreter: str, say: Callable[[str], None]) -> None:
-    """Install the wheel with another interpreter, and run the smoke test of the wheel alone."""
-    python = _environment(folder, [str(wheel)], interpreter)
+def try_extra(python: Path, wheel: Path, extra: str, place: Path, say: Callable[[str], None]) -> None:
+    """Install an extra into an environment that has the wheel, and run its smoke test."""
+    _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
+    _run(python, ["-m", "pip", "check"], place)
+    _smoke(python, extra, place)
+    say(f"extra {extra}: installed, pip check and smoke test pass")
+
+
+def oldest() -> list[str]:
+    """Return the oldest version that pyproject.toml allows of each dependency, as requirements."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [re.sub(r">=([\w.]+).*", r"==\1", line) for line in project["dependencies"]]
+
+
+def try_python(
+    wheel: Path, folder: Path, interpreter: str, say: Callable[[str], None], versions: Sequence[str] = ()
+) -> None:
+    """Install the wheel with another interpreter, and run the smoke test of the wheel alone and a command."""
+    python = _environment(folder, [str(wheel), *versions], interpreter)
     _run(python, ["-m", "pip", "check"], folder)
     _smoke(python, "", folder)
-    versions = "import sys, torch; print(sys.version.split()[0], torch.__version__)"
-    number, torch = _output([str(python), "-c", versions], cwd=folder).split()
-    say(f"Python {number} with torch {torch}: installed, pip check and smoke test pass")
+    _try_command(python, folder)
+    about = "import sys, torch; print(sys.version.split()[0], torch.__version__)"
+    number, torch = _output([str(python), "-c", about], cwd=folder).split()
+    rest = ", the oldest versions of all dependencies" if versions else ""
+    say(f"Python {number} with torch {torch}{rest}: installed; pip check, smoke test and a search pass")
+    for extra in NEED_PLAIN_TORCH if not versions else ():
+        try_extra(python, wheel, extra, folder, say)
+
+
+def _try_command(python: Path, place: Path) -> None:
+    """Search with the trained model of the wheel."""
+    command = str(python.with_name("eigenmap"))
+    subprocess.run([command, "demo", "--ready", "--quiet"], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+    search = [command, "search", "runs/ready/catalogue.index", "runs/ready/queries/bag-1.png", "--top", "3"]
+    if "train/" not in _output(search, cwd=place):
+        raise ReleaseError(f"{' '.join(search)} found nothing")
 
 
 def _smoke(python: Path, extra: str, place: Path) -> None:
-    _run(python, ["-c", dedent(SMOKE[extra])], place)
+    program = place / f"smoke_{extra or 'plain'}.py"  # a file: programs that start others read it again
+    program.write_text(dedent(SMOKE[extra]), encoding="utf-8")
+    _run(python, [str(program)], place)
 
 
 def _seconds(python: Path, place: Path) -> float:

@@ -45,8 +45,8 @@ def jobs(place: Place) -> Iterator[Job]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The tables of docs/search.md."""
+    """The tables of docs/search-benchmarks.md."""
     from benchmarks.search import tables
 
-    path = DOCS / "search.md"
+    path = DOCS / "search-benchmarks.md"
     yield path, tables.page(path.read_text(encoding="utf-8"), RESULTS)

@@ -1,4 +1,4 @@
-"""Generator of the tables in docs/search.md, from the results alone."""
+"""Generator of the tables in docs/search-benchmarks.md, from the results alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tables(results: Path) -> str:
 
 
 def _speeds(found: dict[str, Result]) -> Iterator[str]:
-    yield "### Speed and recall"
+    yield "## Speed and recall"
     yield (
         "The tables show queries per second in batches of 100 and one at a time, on one thread and on all. `x exact` "
         "is the speed relative to the exact search at full length (faiss, one matrix), in batches on all threads. That "
@@ -81,7 +81,7 @@ def _speed_row(way: str, row: Result | None) -> list[str]:
 
 
 def _quality(found: dict[str, Result]) -> Iterator[str]:
-    yield "### Retrieval quality at equal bytes"
+    yield "## Retrieval quality at equal bytes"
     yield (
         "The tables show mAP over the relevant items found in the top 1,000 and in the top 100 (`map_over_found@1000`, "
         "`@100`). Stored items are compressed to the given number of bytes, queries are not. An item is relevant if it "
@@ -113,7 +113,7 @@ def _quality(found: dict[str, Result]) -> Iterator[str]:
 
 
 def _large(found: dict[str, Result]) -> Iterator[str]:
-    yield "### Ten million items on disk"
+    yield "## Ten million items on disk"
     yield (
         "Items are stored as float16 in column blocks; 20 queries run in one batch. Cold: the files were dropped from "
         "the system's cache first, and bytes are those read from the disk (`/proc/self/io`). Peak is memory without "
@@ -158,7 +158,7 @@ def _versions(results: Path) -> Iterator[str]:
         return
     result = json.loads(file.read_text(encoding="utf-8"))
     about = result["protocol"]
-    yield "### Before and after snapshots and checksums"
+    yield "## Before and after snapshots and checksums"
     yield (
         f"{about['items']:,} items of {about['features']} features in an index on disk. The versions of commit "
         f"{about['old']} and {result['commit']} ran in turn for {about['rounds']} rounds; the fastest of each counts "

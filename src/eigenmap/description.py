@@ -22,6 +22,7 @@ from torch import Tensor
 from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json, read_regular
+from eigenmap.core.words import shortened
 from eigenmap.networks.projector import MOST_LAYERS
 
 MODEL_FORMAT = "eigenmap-model"
@@ -382,12 +383,6 @@ def check_values(values: Mapping[str, Any], checks: Checks, where: str, path: Pa
     unknown = set(values) - {name.removesuffix("?") for name in checks}
     if unknown and not open_ended:
         raise EigenmapError(f"{path} is damaged or from a later version: unknown entry {where}{min(unknown)[:40]}.")
-
-
-def shortened(value: object) -> str:
-    """Format a value for an error message, truncated if long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]} ..."
 
 
 def _digest(about: Mapping[str, Any]) -> str | None:

@@ -17,11 +17,11 @@ def test_every_extra_has_a_smoke_test() -> None:
     import dependencies
     import release
 
-    extras = set(dependencies.described()["optional-dependencies"]) - {"dev", "docs", "ogb"}
-    assert set(release.SMOKE) == {"", *extras}  # ogb asks its own server for the newest version at import
+    extras = set(dependencies.described()["optional-dependencies"]) - {"dev", "docs"}
+    assert set(release.SMOKE) == {"", *extras}
 
 
-@pytest.mark.parametrize("extra", ["", "parquet", "graphs", "transformers"])
+@pytest.mark.parametrize("extra", ["", "parquet", "graphs", "transformers", "hub", "onnx", "ray"])
 def test_smoke_tests_pass_here(extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import release
 
@@ -95,3 +95,48 @@ def test_the_version_has_one_place_and_the_papers_agree() -> None:
     cited = re.findall(r"family-names: (\w+)", citation)
     page = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
     assert cited and all(name in page for name in cited)
+
+
+def test_the_oldest_versions_are_those_of_the_project() -> None:
+    import dependencies
+    import release
+    from packaging.requirements import Requirement
+
+    pinned = {Requirement(line).name: line.partition("==")[2] for line in release.oldest()}
+    assert pinned["torch"] == "2.4" and all(pinned.values())
+    for uses in dependencies.direct().values():
+        for extra, requirement in uses:
+            if not extra:
+                assert requirement.specifier.contains(pinned[requirement.name]), requirement
+
+
+def test_the_stated_pythons_are_those_that_were_tried() -> None:
+    import dependencies
+
+    project = dependencies.described()
+    stated = re.findall(r"Python :: (3\.\d+)$", "\n".join(project["classifiers"]), re.MULTILINE)
+    tried = re.findall(
+        r"^\| (3\.\d+)\.\d+ \|", (ROOT / "docs" / "versions.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(stated) == set(tried) and f">={stated[0]}" == project["requires-python"]
+
+
+def test_another_python_is_tried_with_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of a try, in their order, without installing anything."""
+    import release
+
+    ran: list[str] = []
+
+    def environment(folder: Path, packages: list[str], interpreter: str) -> Path:
+        folder.mkdir()
+        ran.append(" ".join([interpreter, *map(str, packages)]))
+        return Path(sys.executable)
+
+    monkeypatch.setattr(release, "_environment", environment)
+    monkeypatch.setattr(release, "_run", lambda python, words, place: ran.append(" ".join(words)))
+    monkeypatch.setattr(release, "_try_command", lambda python, place: ran.append("search"))
+    said: list[str] = []
+    release.try_python(Path("e.whl"), tmp_path / "new", "python3.99", said.append, ["torch==2.4"])
+    assert ran[:2] == ["python3.99 e.whl torch==2.4", "-m pip check"]
+    assert ran[2].endswith("smoke_plain.py") and ran[3] == "search"
+    assert "oldest" in said[0] and "torch" in said[0]

@@ -1,6 +1,11 @@
-"""Numbers in sentences."""
+"""Numbers and values in sentences."""
 
 from __future__ import annotations
+
+from reprlib import Repr
+
+_brief = Repr()
+_brief.maxstring = _brief.maxother = 100
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -10,3 +15,12 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     ('1 image', '2,000 images', '0 classes')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def shortened(value: object) -> str:
+    """Return a value as code, for an error message; the middle of a long one is left out, and what is nested deeply.
+
+    >>> shortened("label"), len(shortened("x" * 1000)), shortened(list(range(100)))
+    ("'label'", 100, '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    return _brief.repr(value)

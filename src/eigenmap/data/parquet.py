@@ -1,4 +1,4 @@
-"""Access to Parquet files through pyarrow, with one-sentence errors."""
+"""Access to Parquet and Arrow files through pyarrow, with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ def parquet_module() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise EigenmapError('Parquet files need pyarrow: pip install "eigenmap[parquet]"') from None
+        raise EigenmapError('Parquet and Arrow files need pyarrow: pip install "eigenmap[parquet]"') from None
     return pyarrow.parquet
 
 
 @contextmanager
-def readable(file: Path) -> Iterator[None]:
+def readable(file: object) -> Iterator[None]:
     """Turn any error of Arrow about a file into one sentence."""
     try:
         yield
     except EigenmapError:
         raise
+    except ImportError:
+        raise EigenmapError('Parquet and Arrow files need pyarrow: pip install "eigenmap[parquet]"') from None
     except OSError as error:
-        raise EigenmapError(f"{file} cannot be read as a Parquet file: {error.strerror or error}") from None
+        raise EigenmapError(f"{file} cannot be read as a Parquet or Arrow file: {error.strerror or error}") from None
     except Exception as error:  # a damaged file can fail anywhere inside Arrow
         reason = (str(error).strip().splitlines() or ["it is damaged"])[0]
-        raise EigenmapError(f"{file} cannot be read as a Parquet file: {reason}") from None
+        raise EigenmapError(f"{file} cannot be read as a Parquet or Arrow file: {reason}") from None
 
 
 def batches(source: Any, file: Path, rows: int, **which: Any) -> Iterator[Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
@@ -49,7 +50,7 @@ class GraphEigenmap(ModelEstimator):
         settings: further settings of the recipe, such as {"width": 512, "go_on": 0.7}; see docs/graphs.md.
         weighting: "diffusion" or "none", see `Eigenmap.encode`.
         normalize: whether codes have norm 1.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda" or "mps".
         random_state: seed, a `numpy.random.RandomState`, or None for a new seed each time.
         verbose: show progress and a description of the graph.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +13,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from eigenmap.core.arguments import whole_number
+from eigenmap.core.devices import has_float64
 from eigenmap.core.errors import EigenmapError
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
@@ -391,6 +393,8 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = np.ascontiguousarray(X)
         x = torch.from_numpy(X if X.flags.writeable else X.copy())
         try:
+            if not has_float64(torch.device(self.device)):
+                raise RuntimeError("the last layer is solved in float64")
             return x.to(self.device)
         except (RuntimeError, AssertionError) as error:
             raise EigenmapError(f'The device {self.device!r} cannot be used here; try device="cpu".') from error

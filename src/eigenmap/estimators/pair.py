@@ -40,7 +40,7 @@ class PairEigenmap(ModelEstimator):
             the pairs. The neural solver always holds out a tenth.
         settings: settings of the neural solver, such as {"steps": 2000, "width": 1024}; see
             `recipes.vectors.VectorRecipe`.
-        device: "auto", "cpu" or "cuda", for the neural solver.
+        device: "auto", "cpu", "cuda" or "mps", for the neural solver.
         random_state: seed, a `numpy.random.RandomState`, or None for a new seed each time.
         verbose: show progress.
 

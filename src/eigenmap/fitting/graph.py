@@ -96,7 +96,7 @@ def fit_graph(
         minutes: length of training in minutes, instead of the recipe's steps; with `steps`, whichever ends first.
         seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda" or "mps".
         devices: number of devices per machine; leave out under torchrun.
         nodes: number of machines; leave out under torchrun.
         tensorboard: write TensorBoard files beside metrics.jsonl.
@@ -148,7 +148,7 @@ def fit_graph(
     about, digest = describe(walk, count), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     if recipe == "auto" and not options.length_given:
-        chosen = _shortened(chosen, about["edges"], options.say)
+        chosen = _with_fewer_steps(chosen, about["edges"], options.say)
     task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
         task = replace(task, walk=diffuse(data, chosen.go_on, chosen.walks, options.seed).walk(), edges=walk)
@@ -407,7 +407,7 @@ def _fitted(recipe: GraphRecipe, nodes: int, asked: bool, say: LogFunction) -> G
     return recipe.but(n_components=nodes - 1)
 
 
-def _shortened(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe:
+def _with_fewer_steps(recipe: GraphRecipe, edges: int, say: LogFunction) -> GraphRecipe:
     """Limit the passes over the edges of a small graph."""
     steps = usual_steps(recipe.steps, edges, recipe.batch_size)
     if steps < recipe.steps:

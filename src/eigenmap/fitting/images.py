@@ -96,7 +96,7 @@ def fit_images(
         seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda" or "mps".
         devices: number of devices per machine; leave out under torchrun.
         nodes: number of machines; leave out under torchrun.
         tensorboard: write TensorBoard files beside metrics.jsonl.

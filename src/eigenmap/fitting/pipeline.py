@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eigenmap.core.devices import CPU, has_float64
 from eigenmap.core.logging import LogFunction
 from eigenmap.fitting import align
 from eigenmap.fitting.length import asked_steps, settle
@@ -24,7 +25,7 @@ from eigenmap.fitting.problem import Code, Problem, Side, Task
 from eigenmap.fitting.run_folder import clear_run, last_checkpoint
 from eigenmap.model import Eigenmap
 from eigenmap.training import TrainingConfig, loop, start
-from eigenmap.training.launch import alone
+from eigenmap.training.launch import alone, data_place
 from eigenmap.training.loop import TrainingResult
 from eigenmap.training.provenance import training_provenance
 from eigenmap.training.threads import restored_threads
@@ -100,7 +101,7 @@ def train(task: Task, options: RunOptions) -> Trained:
     config = options.config(task.recipe, asked)
     fabric = start(config)
     began = time.perf_counter()
-    problem = task.problem(fabric, config)
+    problem = task.problem(data_place(fabric), config)
     assert problem.relation is not None  # a task with steps has a relation
     config, deadline, most_steps = settle(task, problem, config, fabric, options, saved)
     before = time.perf_counter() - began
@@ -119,6 +120,8 @@ def train(task: Task, options: RunOptions) -> Trained:
         deadline=deadline,
         most_steps=most_steps,
     )
+    if not has_float64(fabric.device):
+        problem.network.to(CPU)  # where its features are ordered
     left = None if options.minutes is None else 60 * options.minutes - before - result.seconds
     return Trained(task, problem, config, fabric, result, left)
 

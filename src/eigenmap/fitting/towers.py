@@ -92,7 +92,7 @@ def fit_towers(
         steps: length of training in steps, instead of the recipe's epochs.
         minutes: length of training in minutes; with `steps`, whichever ends first.
         seed: seed of everything random, including the choice of held-out pairs.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda" or "mps".
         devices: number of devices.
         tensorboard: write TensorBoard files beside metrics.jsonl.
         progress: True for a progress bar, False for none, or your own `Progress` object.

@@ -197,7 +197,7 @@ def fit_vectors(
         minutes: length of training in minutes (neural); with `steps`, whichever ends first.
         seed: seed of everything random, including the choice of held-out pairs.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
-        device: "auto", "cpu" or "cuda", for training.
+        device: "auto", "cpu", "cuda" or "mps", for training.
         devices: number of devices.
         tensorboard: write TensorBoard files beside metrics.jsonl (neural).
         progress: True for a progress bar, False for none, or your own `Progress` object.

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.arguments import a_device, a_path, is_number, whole_number
+from eigenmap.core.devices import moved
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
 from eigenmap.data.vectors.input import VectorInput
@@ -309,7 +310,9 @@ class Eigenmap:
         if isinstance(self.input, VectorInput):
             batch_size = max(batch_size, VECTORS_AT_A_TIME)
         for start in range(0, len(rows), batch_size):
-            batch = self.input(rows[start : start + batch_size].to(self.device))  # type: ignore[arg-type]
+            part = rows[start : start + batch_size]
+            part = moved(part, self.device) if isinstance(part, Tensor) else part.to(self.device)
+            batch = self.input(part)  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)
                 yield code_rows(features, psi, output, self._plain(output)).cpu()

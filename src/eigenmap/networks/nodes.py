@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from eigenmap.core.devices import moved
 from eigenmap.networks.network import Network
 from eigenmap.networks.sparse import SparseRows
 
@@ -21,7 +22,8 @@ class NodeFeatures:
 
     def rows(self, nodes: Tensor) -> Tensor | SparseRows:
         """Return the features of these nodes."""
-        return self.x[nodes.to(self.x.device)].to(nodes.device)
+        found = self.x[nodes.to(self.x.device)]
+        return moved(found, nodes.device) if isinstance(found, Tensor) else found.to(nodes.device)
 
     def __deepcopy__(self, memo: object) -> NodeFeatures:
         return self  # a copy of a network shares the features

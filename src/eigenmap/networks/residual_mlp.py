@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from eigenmap.core.devices import widest
 from eigenmap.core.errors import EigenmapError
 from eigenmap.networks.sparse import LONG, SparseRows
 
@@ -88,7 +89,7 @@ def standardised_rows(network: ResidualMLP, x: Tensor | SparseRows) -> Tensor | 
         x = x.dense()  # trained on dense rows, whose zeros are ordinary numbers
     if not isinstance(x, SparseRows):
         # In float64: float32 would lose the differences of dates in seconds or amounts in cents.
-        wide = x.double() if x.dtype in LONG else x.to(network.shift.dtype)
+        wide = widest(x) if x.dtype in LONG else x.to(network.shift.dtype)
         x = ((wide - network.shift) * network.scale).to(network.shift.dtype)
     return x
 

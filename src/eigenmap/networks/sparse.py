@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eigenmap.core.devices import moved, widest
+
 LONG = (torch.float64, torch.int64, torch.int32)
 """Number types that float32 cannot represent exactly."""
 
@@ -101,13 +103,13 @@ class SparseRows:
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move to another device."""
-        values = None if self.values is None else self.values.to(device)
+        values = None if self.values is None else moved(self.values, torch.device(device))
         return SparseRows(self.offsets.to(device), self.columns.to(device), values, self.width)
 
     def dense(self) -> Tensor:
         """Return an ordinary matrix, for small ones; numbers that float32 would round stay float64."""
         values = torch.ones(len(self.columns)) if self.values is None else self.values
-        values = values.double() if values.dtype in LONG else values.float()
+        values = widest(values) if values.dtype in LONG else values.float()
         rows = torch.repeat_interleave(torch.arange(len(self), device=self.device), self.offsets.diff())
         matrix = torch.zeros(len(self), self.width, dtype=values.dtype, device=self.device)
         return matrix.index_put_((rows, self.columns.long()), values.to(self.device), accumulate=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from typing_extensions import override
 
-from eigenmap.objectives.learning import Predictor, TaughtObjective, cosine, expected, size, towards_one
+from eigenmap.core.arguments import whole_number
+from eigenmap.objectives.learning import Predictor, TaughtObjective, cosine, expected, towards_one
 from eigenmap.objectives.objective import number
 
 
@@ -29,7 +30,7 @@ class BYOL(TaughtObjective):
     def __init__(self, momentum: float = 0.99, hidden: int = 1024) -> None:
         super().__init__()
         self.start = number("momentum", momentum, most=1.0)
-        self.hidden = size("hidden", hidden)
+        self.hidden = whole_number(hidden, "hidden")
 
     @override
     def momentum(self, done: float) -> float:

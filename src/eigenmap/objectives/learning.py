@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives.moments import NORM_FLOOR, mean, standardise
 from eigenmap.objectives.objective import Objective
@@ -138,8 +137,3 @@ def expected(*values: Tensor, weights: Tensor | None) -> Tensor:
 def towards_one(start: float, done: float) -> float:
     """Return a momentum that rises from `start` to 1 along a cosine."""
     return 1 - (1 - start) * (math.cos(math.pi * done) + 1) / 2
-
-
-def size(name: str, value: object) -> int:
-    """Return `value` if it is a whole number above 0; else raise."""
-    return whole_number(value, name)

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from eigenmap.objectives.learning import TaughtObjective, expected, size, unit
+from eigenmap.core.arguments import whole_number
+from eigenmap.objectives.learning import TaughtObjective, expected, unit
 from eigenmap.objectives.moments import gather
 from eigenmap.objectives.objective import number, switch
 
@@ -43,9 +44,9 @@ class MoCo(TaughtObjective):
         super().__init__()
         self.temperature = number("temperature", temperature, zero=False)
         self.m = number("momentum", momentum, most=1.0)
-        self.length = size("queue", queue)
+        self.length = whole_number(queue, "queue")
         self.symmetric = switch("symmetric", symmetric)
-        self.groups = size("groups", groups)
+        self.groups = whole_number(groups, "groups")
         self.queue: Tensor
         self._keys: Tensor | None = None
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from eigenmap.core.devices import precise
 from eigenmap.objectives.moments import join, l2_normalise, standardise
 from eigenmap.objectives.objective import Objective, number, switch
 
@@ -53,7 +54,7 @@ class RitzTrace(Objective):
 
     @override
     def loss(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
-        return -self.quotient(psi, psi_plus, weights, gram).trace().to(psi.dtype)
+        return -self.quotient(psi, psi_plus, weights, gram).trace().to(psi.dtype).to(psi.device)
 
     def quotient(self, psi: Tensor, psi_plus: Tensor, weights: Tensor | None, gram: Tensor | None) -> Tensor:
         """Return L^-1 A L^-T with C + ridge I = L L^T, symmetric in float64, whose eigenvalues are the Ritz values."""
@@ -71,7 +72,7 @@ def ritz_quotient(C: Tensor, R: Tensor, ridge: float) -> Tensor:
     """
     k = len(C)
     ridge = max(ridge, k * torch.finfo(C.dtype).eps)
-    C, R = C.double(), R.double()
+    C, R = precise(C), precise(R)
     # The variant without an error check does not wait for the device; the ridge keeps C positive definite.
     L, _ = torch.linalg.cholesky_ex(C + ridge * torch.eye(k, dtype=C.dtype, device=C.device))
     half = torch.linalg.solve_triangular(L, (R + R.T) / 2, upper=False)
@@ -113,4 +114,4 @@ class RitzLogDet(RitzTrace):
         finite = M.isfinite().all()
         mu = torch.linalg.eigvalsh(torch.where(finite, M, 0.0))
         logarithms = (mu.clamp_min(0) + self.tau).log() + mu.clamp_max(0) / self.tau
-        return torch.where(finite, -logarithms.sum(), torch.nan).to(psi.dtype)
+        return torch.where(finite, -logarithms.sum(), torch.nan).to(psi.dtype).to(psi.device)

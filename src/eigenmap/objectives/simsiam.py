@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from typing_extensions import override
 
-from eigenmap.objectives.learning import LearningObjective, Predictor, cosine, expected, size
+from eigenmap.core.arguments import whole_number
+from eigenmap.objectives.learning import LearningObjective, Predictor, cosine, expected
 from eigenmap.objectives.moments import standardise
 
 
@@ -32,7 +33,7 @@ class SimSiam(LearningObjective):
 
     def __init__(self, hidden: int | None = None) -> None:
         super().__init__()
-        self.hidden = None if hidden is None else size("hidden", hidden)
+        self.hidden = None if hidden is None else whole_number(hidden, "hidden")
 
     def _make(self, k: int) -> None:
         self.predictor = Predictor(k, self.hidden or max(1, k // 4))

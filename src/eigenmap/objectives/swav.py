@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from eigenmap.objectives.learning import LearningObjective, expected, size, unit
+from eigenmap.core.arguments import whole_number
+from eigenmap.objectives.learning import LearningObjective, expected, unit
 from eigenmap.objectives.moments import mean
 from eigenmap.objectives.objective import number
 
@@ -38,10 +39,10 @@ class SwAV(LearningObjective):
         self, prototypes: int = 512, temperature: float = 0.1, epsilon: float = 0.05, iterations: int = 3
     ) -> None:
         super().__init__()
-        self.n_prototypes = size("prototypes", prototypes)
+        self.n_prototypes = whole_number(prototypes, "prototypes")
         self.temperature = number("temperature", temperature, zero=False)
         self.epsilon = number("epsilon", epsilon, zero=False)
-        self.iterations = size("iterations", iterations)
+        self.iterations = whole_number(iterations, "iterations")
 
     def _make(self, k: int) -> None:
         self.prototypes = nn.Parameter(unit(torch.randn(self.n_prototypes, k)))

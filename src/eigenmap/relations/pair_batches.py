@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.devices import moved
 from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.relations.pairs import Part
 
@@ -44,7 +45,7 @@ class PairRows:
         if self._kept is not None and numbers.device == self._kept[0].device:
             right = bool(numbers[0] >= self.n_left)
             return self._kept[right][numbers - self.n_left if right else numbers]
-        return self._gathered(numbers.cpu()).to(numbers.device)
+        return moved(self._gathered(numbers.cpu()), numbers.device)
 
     def _gathered(self, numbers: Tensor) -> Tensor:
         wanted = numbers.numpy()

@@ -11,12 +11,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from reprlib import Repr
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import shortened
 from eigenmap.search import cancellation
 from eigenmap.search.backend import Metadata, Value
 
@@ -31,11 +31,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 OPERATORS = (*_COMPARE, "in")
-
-_brief = Repr()
-_brief.maxstring = _brief.maxother = 100
-shortened = _brief.repr
-"""Formats a value for an error message, abbreviated if it is long or deep."""
 
 
 class NestedError(EigenmapError):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from eigenmap.core.devices import has_float64
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.pairing import Pairing
 
@@ -24,8 +25,11 @@ def unit_rms_rows(psi: Tensor) -> Tensor:
     dominate the moments (on CIFAR-10: norms 38 +- 54, effective rank 2 for raw rows and 9 for scaled ones).
     """
     precise = psi if psi.dtype == torch.float64 else psi.float()
-    # In float64, since the squares of exploding outputs overflow float32.
-    norm: Tensor = torch.linalg.vector_norm(precise, dim=1, keepdim=True, dtype=torch.float64)
+    # The squares of exploding outputs overflow float32: the norm is float64, or that of rows whose largest number is 1.
+    if not has_float64(precise.device):
+        precise = precise / precise.abs().amax(1, keepdim=True).clamp(min=1e-12)
+    wide = torch.float64 if has_float64(precise.device) else torch.float32
+    norm: Tensor = torch.linalg.vector_norm(precise, dim=1, keepdim=True, dtype=wide)
     return precise / norm.clamp(min=1e-12).to(precise) * math.sqrt(psi.shape[1])
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Optimizer = Literal["adamw", "sgd", "lars", "lamb"]
 Decay = Literal["cosine", "linear", "late"]
 TrainingPrecision = Literal["32-true", "bf16-mixed"]
-Accelerator = Literal["auto", "cpu", "cuda"]
+Accelerator = Literal["auto", "cpu", "cuda", "mps"]
 Setting = str | int | float | bool | None
 
 RESUME_ANYHOW = {"resume": "with any value"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
+from eigenmap.core.devices import CPU, has_float64
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import Accelerator, TrainingConfig
 
@@ -31,12 +32,15 @@ def start(config: TrainingConfig) -> Fabric:
     each of `config.nodes` machines: Fabric starts the same command again for each further process, and with several
     machines the environment identifies this one.
     """
-    on_gpu = _on_gpu(config)
+    place = device_type(config)
+    on_gpu = place == "cuda"
     nodes, devices = machines(config)
+    if place == "mps" and nodes * devices > 1:
+        raise EigenmapError(f'device="mps" is one device, but {nodes * devices} were requested; use devices=1.')
     if on_gpu and devices > torch.cuda.device_count():
         raise EigenmapError(f"{devices} devices were requested, but torch finds {torch.cuda.device_count()}.")
     fabric: Fabric = _fabric_class()(
-        accelerator="cuda" if on_gpu else "cpu",
+        accelerator=place,
         devices=devices,
         num_nodes=nodes,
         strategy="ddp" if nodes * devices > 1 else "auto",
@@ -62,14 +66,28 @@ class Alone(NamedTuple):
 
 def alone(config: TrainingConfig) -> Fabric:
     """Return a stand-in for Fabric for a fit that trains nothing."""
-    return cast("Fabric", Alone(torch.device("cuda" if _on_gpu(config) else "cpu")))
+    return cast("Fabric", Alone(torch.device("cuda" if device_type(config) == "cuda" else "cpu")))
 
 
-def _on_gpu(config: TrainingConfig) -> bool:
-    on_gpu = torch.cuda.is_available() if config.accelerator == "auto" else config.accelerator == "cuda"
-    if on_gpu and not torch.cuda.is_available():
+def device_type(config: TrainingConfig) -> str:
+    """Return "cpu", "cuda" or "mps"; raise if it is not available. "auto" never means "mps", which is hardly tried."""
+    if config.accelerator == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if config.accelerator == "cuda" and not torch.cuda.is_available():
         raise EigenmapError('A GPU was requested, but torch finds none; use device="cpu".')
-    return on_gpu
+    if config.accelerator == "mps" and not torch.backends.mps.is_available():
+        raise EigenmapError('device="mps" was requested, but torch finds no Apple GPU; use device="cpu".')
+    return config.accelerator
+
+
+def data_place(fabric: Fabric) -> Fabric:
+    """Return where relations make batches and where features are ordered: the CPU if the device has no float64.
+
+    Each step then moves its batch to the device.
+    """
+    if has_float64(fabric.device):
+        return fabric
+    return cast("Fabric", Alone(CPU, fabric.global_rank, fabric.world_size, fabric.is_global_zero))
 
 
 def machines(config: TrainingConfig) -> tuple[int, int]:
@@ -118,7 +136,7 @@ STEPS_THAT_PAY = 10_000
 
 def pays_to_compile(accelerator: Accelerator, steps: int) -> bool:
     """Tell whether compiling pays off: on a GPU, with Triton and its C compiler, for enough steps."""
-    on_gpu = accelerator != "cpu" and torch.cuda.is_available()
+    on_gpu = accelerator in ("auto", "cuda") and torch.cuda.is_available()
     compiler = next(filter(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang")), None)
     return (
         on_gpu and steps >= STEPS_THAT_PAY and importlib.util.find_spec("triton") is not None and compiler is not None

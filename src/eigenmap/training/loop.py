@@ -35,6 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.devices import has_float64, moved, where_precise
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import LearningObjective, TaughtObjective
 from eigenmap.objectives.moments import average
@@ -126,6 +127,7 @@ class Learner:
         `crops` (n, B, ...) are further, smaller inputs; row b of each is related to row b of both views.
         """
         config = self.config
+        batch = self._placed(batch)
         position = step if position is None else position
         self.optimizer.zero_grad()
         if config.accumulate == 1:
@@ -150,6 +152,14 @@ class Learner:
         if self.average is not None:
             self.average.follow(self.network, step)
         return loss.detach(), norm
+
+    def _placed(self, batch: Batch) -> Batch:
+        """Move a batch to a device that has no float64: it was made on the CPU (see `launch.data_place`)."""
+        device = self.fabric.device
+        if has_float64(device):
+            return batch
+        kernel = None if batch.kernel is None else moved(batch.kernel, device)
+        return Batch(moved(batch.x, device), moved(batch.x_plus, device), kernel)
 
     def _follow(self, position: float) -> None:
         """Update the objective's state after a step, and move its teacher towards the network."""
@@ -323,9 +333,10 @@ def check_health(learner: Learner, held_out: health.HeldOutPairs | None, monitor
     network, values = learner.network, Record()
     if learner.fabric.is_global_zero:
         network.eval()
-        if held_out is not None:
-            values.update(asdict(health.measure(network, held_out)))  # type: ignore[typeddict-item]
-        if monitor is not None:
-            values["monitor"] = finite(monitor(network, step))
+        with where_precise(network, learner.fabric.device):
+            if held_out is not None:
+                values.update(asdict(health.measure(network, held_out)))  # type: ignore[typeddict-item]
+            if monitor is not None:
+                values["monitor"] = finite(monitor(network, step))
         network.train()
     return learner.fabric.broadcast(values)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.arguments import is_number
+from eigenmap.core.devices import precise
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_path, parse_json
 
@@ -198,7 +199,7 @@ class Window:
 
     def read(self, step: int, rate: float) -> Record:
         """Return the record of the window; this waits for the device."""
-        loss = torch.stack(self._losses).double().mean().item()
+        loss = precise(torch.stack(self._losses)).mean().item()
         norm = torch.stack(self._norms).max().item()
         seconds = self.seconds()
         speed = self._images / (seconds - self._began)

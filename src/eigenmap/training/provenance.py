@@ -39,6 +39,8 @@ def device_name(device: torch.device) -> str:
     """Describe a device for the record of a run."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
+    if device.type == "mps":
+        return f"mps ({platform.machine()})"
     return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"
 
 

@@ -29,7 +29,9 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "(0.3 times the t = 10 of the published code)",  # a setting of the paper
         "all training labels (10 % of the nodes)",  # a protocol
     ),
-    "docs/search.md": (
+    "docs/search.md": (),
+    "docs/search-benchmarks.md": (),
+    "docs/index-on-disk.md": (
         "version 2 (eigenmap 0.1)",  # a version
     ),
     "docs/images.md": (),

@@ -1,4 +1,4 @@
-"""docs/search.md: what the tables of speed, recall and quality say in words."""
+"""docs/search-benchmarks.md: what the tables of speed, recall and quality say in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from benchmarks.search.tables import BYTES, SETS
 
 from .quote import Figures, Quote, result
 
-SEARCH = "docs/search.md"
+SEARCH = "docs/search-benchmarks.md"
 UNSCALED = "bit budget, not scaled"
 TIMED = ("cifar10", "coco")
 LEVEL = 0.0015

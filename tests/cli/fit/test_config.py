@@ -44,6 +44,64 @@ def test_a_graph_is_repeated_too(tmp_path: Path) -> None:
     assert em.Eigenmap.load(first).weights_sha256 == em.Eigenmap.load(again).weights_sha256
 
 
+@pytest.fixture
+def vectors(tmp_path: Path) -> tuple[str, str]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", x + 0.3 * rng.normal(size=x.shape).astype(np.float32))
+    return str(tmp_path / "x.npy"), str(tmp_path / "y.npy")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--no-unit-rows", "-k", "5"),
+        (),
+        ("--solver", "neural", "--steps", "4", "--width", "16", "--lr", "0.02", "--set", "dropout=0.1"),
+    ],
+)
+def test_vectors_are_repeated_too(tmp_path: Path, vectors: tuple[str, str], options: tuple[str, ...]) -> None:
+    x, y = vectors
+    first, again = str(tmp_path / "first"), str(tmp_path / "again")
+    succeed("fit", "vectors", x, "--pairs", y, "--out", first, "--seed", "2", *options, "--threads", "1", "--quiet")
+    config = ("--config", f"{first}/model.json", "--threads", "1", "--quiet")
+    succeed("fit", "vectors", x, "--pairs", y, "--out", again, *config)
+    one, two = em.Eigenmap.load(first), em.Eigenmap.load(again)
+    assert one.weights_sha256 == two.weights_sha256
+    assert one.training["recipe"] == two.training["recipe"] and two.training["seed"] == 2
+
+
+def test_options_take_precedence_over_what_vectors_recorded(tmp_path: Path, vectors: tuple[str, str]) -> None:
+    x, y = vectors
+    first, linear, new = (str(tmp_path / name) for name in ("first", "linear", "new"))
+    trained = ("--solver", "neural", "--steps", "4", "--width", "16", "-k", "6")
+    succeed("fit", "vectors", x, "--pairs", y, "--out", first, *trained, "--quiet")
+    config = ("--config", f"{first}/model.json", "--quiet")
+    succeed("fit", "vectors", x, "--pairs", y, "--out", linear, "--solver", "linear", "-k", "3", *config)
+    about = em.Eigenmap.load(linear).training["recipe"]
+    assert (about["solver"], about["n_components"]) == ("linear", 3)
+    succeed("fit", "vectors", x, "--pairs", y, "--into", linear, "--out", new, "--config", f"{linear}/model.json", "-q")
+    assert em.Eigenmap.load(new).n_components == 3
+    (tmp_path / "mine.json").write_text('{"solver": "neural", "steps": 3, "n_components": 4}')
+    mine = ("--config", str(tmp_path / "mine.json"), "--force", "--quiet")
+    succeed("fit", "vectors", x, "--pairs", y, "--out", new, *mine)
+    about = em.Eigenmap.load(new).training
+    assert (about["recipe"]["solver"], about["steps"], about["recipe"]["n_components"]) == ("neural", 3, 4)
+
+
+def test_towers_are_repeated_too(tmp_path: Path, vectors: tuple[str, str]) -> None:
+    images, first, again = (str(tmp_path / name) for name in ("images.npy", "first", "again"))
+    np.save(images, np.random.default_rng(0).integers(0, 255, size=(300, 16, 16), dtype=np.uint8))
+    options = ("-k", "4", "--batch-size", "32", "--width", "24", "--steps", "3", "--seed", "4")
+    succeed("fit", "towers", images, vectors[1], "--out", first, *options, "--quiet")
+    succeed("fit", "towers", images, vectors[1], "--out", again, "--config", f"{first}/model.json", "--quiet")
+    one, two = em.Eigenmap.load(first), em.Eigenmap.load(again)
+    assert one.weights_sha256 == two.weights_sha256
+    assert one.training["recipe"] == two.training["recipe"]
+    assert (two.training["steps"], two.training["seed"]) == (3, 4)
+
+
 def test_a_file_of_settings_is_read(tmp_path: Path) -> None:
     assert read_config(None) == Config()
     file = tmp_path / "mine.json"

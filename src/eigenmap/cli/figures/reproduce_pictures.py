@@ -49,6 +49,21 @@ class Picture(NamedTuple):
     lines: list[str]
 
 
+class Request(NamedTuple):
+    """Options that all pictures share, in the order of the commands."""
+
+    out: Path
+    scale: ScaleName
+    data: Path | None
+    runs_folder: Path | None
+    dry_run: bool
+    seed: int
+    device: Device
+    json: Path | None
+    force: bool
+    quiet: bool
+
+
 def _example(item: str) -> str:
     return f"\nExample:\n\n[cyan]  eigenmap reproduce {item} --scale small --data CIFAR10/[/cyan]\n"
 
@@ -56,35 +71,26 @@ def _example(item: str) -> str:
 def _write_picture(
     item: str,
     draw: Callable[[Runs], Picture],
-    *,
-    out: Path,
-    scale: ScaleName,
-    data: Path | None,
-    runs_folder: Path | None,
-    dry_run: bool,
-    seed: int,
-    device: Device,
-    json: Path | None,
-    force: bool,
-    quiet: bool,
+    asked: Request,
     searches: Mapping[str, Released] | None = None,
 ) -> None:
     """Read the images, draw, and write the figure and its content; in a dry run, say what training would take."""
     from eigenmap.figures.style import save
 
-    stem, files = figure_files(out)
-    check_files(*files, json, force=force)
-    if dry_run:
+    scale, data, device, quiet = asked.scale, asked.data, asked.device, asked.quiet
+    stem, files = figure_files(asked.out)
+    check_files(*files, asked.json, force=asked.force)
+    if asked.dry_run:
         from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
         from eigenmap.reproduce import recipe_of
 
         recipes = [recipe_of("ordered", scale.value)]
-        print_dry_run(item, scale, data, recipes, device, 1, json, log_function(quiet), searches=searches)
+        print_dry_run(item, scale, data, recipes, device, 1, asked.json, log_function(quiet), searches=searches)
         return
-    runs = load_runs(scale, data, seed=seed, device=device, quiet=quiet, folder=runs_folder)
+    runs = load_runs(scale, data, seed=asked.seed, device=device, quiet=quiet, folder=asked.runs_folder)
     picture = draw(runs)
     save(picture.figure, stem)
-    write_item(json, item, scale, {"seed": seed, **picture.content})
+    write_item(asked.json, item, scale, {"seed": asked.seed, **picture.content})
     for line in (*picture.lines, f"Figure: {', '.join(map(str, files))}"):
         print_result(line)
 
@@ -120,21 +126,8 @@ def figure_grid_command(
             lines.append(f"{rows[0]['query']}: share of results in its class, by number of features: {shares}")
         return Picture(figure, {"search": searched.name, "results": found}, lines)
 
-    _write_picture(
-        "figure-grid",
-        draw,
-        out=out,
-        scale=scale,
-        data=data,
-        runs_folder=runs_folder,
-        dry_run=dry_run,
-        seed=seed,
-        device=device,
-        json=json,
-        force=force,
-        quiet=quiet,
-        searches=lists,
-    )
+    asked = Request(out, scale, data, runs_folder, dry_run, seed, device, json, force, quiet)
+    _write_picture("figure-grid", draw, asked, lists)
 
 
 @reproduce.command("figure-excite", epilog=_example("figure-excite"))
@@ -158,20 +151,8 @@ def figure_excite_command(
         figure, names = exciting_grid(ordered_model(scale.value, runs, model), runs.sets.test)
         return Picture(figure, {"images": names}, [])
 
-    _write_picture(
-        "figure-excite",
-        draw,
-        out=out,
-        scale=scale,
-        data=data,
-        runs_folder=runs_folder,
-        dry_run=dry_run,
-        seed=seed,
-        device=device,
-        json=json,
-        force=force,
-        quiet=quiet,
-    )
+    asked = Request(out, scale, data, runs_folder, dry_run, seed, device, json, force, quiet)
+    _write_picture("figure-excite", draw, asked)
 
 
 @reproduce.command("figure-optimise", epilog=_example("figure-optimise"))
@@ -202,17 +183,5 @@ def figure_optimise_command(
         reached = ", ".join(f"{most:+.1f} / {least:+.1f}" for most, least in values)
         return Picture(figure, {"steps": count, "values": values}, [f"values reached: {reached}"])
 
-    _write_picture(
-        "figure-optimise",
-        draw,
-        out=out,
-        scale=scale,
-        data=data,
-        runs_folder=runs_folder,
-        dry_run=dry_run,
-        seed=seed,
-        device=device,
-        json=json,
-        force=force,
-        quiet=quiet,
-    )
+    asked = Request(out, scale, data, runs_folder, dry_run, seed, device, json, force, quiet)
+    _write_picture("figure-optimise", draw, asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,12 +26,21 @@ ConfigOption = Annotated[
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says: settings of the recipe, and of a run also its recipe, seed and number of steps."""
+    """What a file says: settings of the recipe, and of a run also its recipe, seed and number of steps.
+
+    `unit` tells whether rows of vectors were scaled, and `width` is that of a tower of vectors: neither is in a recipe.
+    """
 
     settings: dict[str, Any] = field(default_factory=dict)
     recipe: str | None = None
     seed: int | None = None
     steps: int | None = None
+    unit: bool | None = None
+    width: int | None = None
+
+    def only(self, *names: str) -> Config:
+        """Return the same without other settings than these."""
+        return replace(self, settings={name: value for name, value in self.settings.items() if name in names})
 
 
 def read_config(path: Path | None, *, other_length: bool = False) -> Config:
@@ -57,13 +66,32 @@ def read_config(path: Path | None, *, other_length: bool = False) -> Config:
     steps = None if other_length else training.get("steps") or None
     if steps is not None:
         recipe.pop("epochs", None)  # the number of steps is exact
-    return Config(recipe, name, training.get("seed"), steps)
+        if "steps" in recipe:
+            recipe["steps"] = steps  # fewer than planned, if the time was up before
+    return Config(recipe, name, training.get("seed"), steps, _at(about, "input", "unit"), _width(about))
+
+
+def _width(about: dict[str, Any]) -> int | None:
+    width: int | None = _at(about.get("right"), "encoder", "width")
+    return width
+
+
+def _at(about: object, *names: str) -> Any:
+    """Return a value of nested objects, None if it is missing."""
+    for name in names:
+        about = about.get(name) if isinstance(about, dict) else None
+    return about
 
 
 def _known(settings: dict[str, Any], other_length: bool) -> dict[str, Any]:
     """Leave out what has no value, which for a recipe means "as it is", and the length if it is given elsewhere."""
     unused = {"epochs", "steps"} if other_length else set()
     return {name: value for name, value in settings.items() if value is not None and name not in unused}
+
+
+def seed_of(ctx: typer.Context, seed: int, config: Config) -> int:
+    """Return the seed of the file, unless one was given on the command line."""
+    return seed if config.seed is None or was_given(ctx, "seed") else config.seed
 
 
 def was_given(ctx: typer.Context, name: str) -> bool:

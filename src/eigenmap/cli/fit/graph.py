@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eigenmap.cli.console import duration, log_function, note, progress_bar
-from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
+from eigenmap.cli.fit.config import ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -25,11 +27,12 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     leading_eigenvalues,
     recipe_settings,
 )
-from eigenmap.cli.options import Device, DeviceOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import QuietOption, argument, option
 from eigenmap.core.words import count
 
 if TYPE_CHECKING:
@@ -117,7 +120,7 @@ def graph(
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -147,7 +150,7 @@ def graph(
     }
     earlier = read_config(config, other_length=minutes is not None)
     settings = recipe_settings(GraphRecipe, setting, options, earlier.settings)
-    check_device(device)
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_graph(
             source,
@@ -156,7 +159,7 @@ def graph(
             resume=resume,
             force=force,
             minutes=minutes,
-            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
+            seed=seed_of(ctx, seed, earlier),
             threads=threads,
             device=device.value,
             tensorboard=tensorboard,

@@ -10,13 +10,15 @@ import typer
 
 from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import duration, log_function, note, progress_bar
-from eigenmap.cli.fit.config import ConfigOption, read_config, was_given
+from eigenmap.cli.fit.config import ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
     TRAINING,
     ComponentsOption,
     DevicesOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     NodesOption,
     ObjectiveOption,
@@ -28,6 +30,7 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     leading_eigenvalues,
     recipe_settings,
@@ -35,12 +38,9 @@ from eigenmap.cli.fit.options import (
 from eigenmap.cli.options import (
     OUTPUT,
     SOURCES_HELP,
-    Device,
-    DeviceOption,
     QuietOption,
     StrictOption,
     argument,
-    check_device,
     option,
 )
 from eigenmap.core.words import count
@@ -136,7 +136,7 @@ def images(
     config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     devices: DevicesOption = 1,
     nodes: NodesOption = 1,
     strict: StrictOption = False,
@@ -180,7 +180,7 @@ def images(
     settings = recipe_settings(Recipe, setting, options, earlier.settings)
     if steps is None and minutes is None and "epochs" not in settings:
         steps = earlier.steps
-    check_device(device)
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_images(
             source,
@@ -193,7 +193,7 @@ def images(
             force=force,
             steps=steps,
             minutes=minutes,
-            seed=seed if earlier.seed is None or was_given(ctx, "seed") else earlier.seed,
+            seed=seed_of(ctx, seed, earlier),
             threads=threads,
             strict=strict,
             device=device.value,

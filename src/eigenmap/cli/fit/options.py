@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from eigenmap.cli.options import OUTPUT, option
+from eigenmap.cli.options import HOW, OUTPUT, Device, check_device, option
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 
 NETWORK, TRAINING, LENGTH = "Network", "Training", "Length of training"
 """Headings in the help."""
+
+
+class FitDevice(str, Enum):
+    """Device to train on."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    mps = "mps"
+
 
 RunOption = Annotated[Path, option("--out -o RUN", "Folder for the model, its checkpoints and metrics.jsonl.", OUTPUT)]
 StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each.", LENGTH)]
@@ -79,7 +90,27 @@ NodesOption = Annotated[
         min=1,
     ),
 ]
+FitDeviceOption = Annotated[
+    FitDevice,
+    option(
+        "--device",
+        "Device to train on; auto uses a CUDA GPU if there is one. mps, Apple's GPU, is used only on request.",
+        HOW,
+        shown=True,
+    ),
+]
 TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard files.", OUTPUT, shown=True)]
+
+
+def check_fit_device(device: FitDevice) -> None:
+    """Raise if a device is not available."""
+    if device is not FitDevice.mps:
+        check_device(Device(device.value))
+        return
+    import torch
+
+    if not torch.backends.mps.is_available():
+        raise EigenmapError("torch finds no Apple GPU here; leave --device mps out, or use --device cpu.")
 
 
 def check_run(resume: bool, force: bool, **lengths: float | None) -> None:

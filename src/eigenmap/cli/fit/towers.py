@@ -6,13 +6,18 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from eigenmap.cli.console import log_function, note, print_result, progress_bar
+from eigenmap.cli.fit.config import ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     LENGTH,
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -22,11 +27,12 @@ from eigenmap.cli.fit.options import (
     StepsOption,
     TensorboardOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     recipe_settings,
 )
 from eigenmap.cli.fit.vectors import score_table
-from eigenmap.cli.options import SOURCES_HELP, Device, DeviceOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import SOURCES_HELP, QuietOption, argument, option
 
 
 @fit.command(
@@ -42,6 +48,7 @@ Examples:
 """,
 )
 def towers(
+    ctx: typer.Context,
     source: Annotated[Path, argument("IMAGES", f"The images. {SOURCES_HELP}")],
     vectors: Annotated[
         Path, argument("VECTORS", "One vector per image, in the order of the images (a folder's: file names).")
@@ -62,8 +69,9 @@ def towers(
     setting: Annotated[
         list[str] | None, option("--set NAME=VALUE", "Any other setting of the recipe, as often as needed.", TRAINING)
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -80,27 +88,31 @@ def towers(
 
     check_run(resume, force, epochs=epochs, steps=steps, minutes=minutes)
     options = {
+        "n_components": n_components,
         "encoder": encoder,
         "epochs": epochs,
         "objective": objective,
         "batch_size": batch_size,
         "lr": lr,
     }
-    settings = recipe_settings(Recipe, setting, options)
-    check_device(device)
+    earlier = read_config(config, other_length=steps is not None or minutes is not None)
+    settings = recipe_settings(Recipe, setting, options, earlier.settings)
+    if steps is None and minutes is None and "epochs" not in settings:
+        steps = earlier.steps
+    check_fit_device(device)
     with progress_bar("reading", quiet) as reading:
         model = fit_towers(
             source,
             vectors,
-            n_components,
-            recipe=recipe,
-            width=width,
+            settings.pop("n_components", None),
+            recipe=recipe if was_given(ctx, "recipe") else earlier.recipe or recipe,
+            width=width if earlier.width is None or was_given(ctx, "width") else earlier.width,
             out=out,
             resume=resume,
             force=force,
             steps=steps,
             minutes=minutes,
-            seed=seed,
+            seed=seed_of(ctx, seed, earlier),
             device=device.value,
             tensorboard=tensorboard,
             progress=not quiet,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shlex
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from eigenmap.cli.console import log_function, note, number_table, print_result, progress_bar
+from eigenmap.cli.fit.config import Config, ConfigOption, read_config, seed_of, was_given
 from eigenmap.cli.fit.images import fit
 from eigenmap.cli.fit.options import (
     NETWORK,
     TRAINING,
     ComponentsOption,
+    FitDevice,
+    FitDeviceOption,
     MinutesOption,
     ObjectiveOption,
     OverwriteOption,
@@ -23,10 +28,11 @@ from eigenmap.cli.fit.options import (
     TensorboardOption,
     ThreadsOption,
     TrainingSeedOption,
+    check_fit_device,
     check_run,
     recipe_settings,
 )
-from eigenmap.cli.options import Device, DeviceOption, JsonOption, QuietOption, argument, check_device, option
+from eigenmap.cli.options import JsonOption, QuietOption, argument, option
 from eigenmap.cli.outputs import check_files, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
@@ -68,6 +74,7 @@ Examples:
 """,
 )
 def vectors(
+    ctx: typer.Context,
     source: Annotated[
         list[Path],
         argument(
@@ -203,9 +210,10 @@ def vectors(
             TRAINING,
         ),
     ] = None,
+    config: ConfigOption = None,
     seed: TrainingSeedOption = 0,
     threads: ThreadsOption = None,
-    device: DeviceOption = Device.auto,
+    device: FitDeviceOption = FitDevice.auto,
     resume: ResumeOption = False,
     force: OverwriteOption = False,
     tensorboard: TensorboardOption = False,
@@ -224,16 +232,27 @@ def vectors(
 
     check_run(resume, force)
     check_files(force, json)
-    options = {"steps": steps, "width": width, "objective": objective, "batch_size": batch_size, "lr": lr}
-    settings = recipe_settings(VectorRecipe, setting, options)
-    check_device(device)
+    options = {
+        "n_components": n_components,
+        "steps": steps,
+        "width": width,
+        "objective": objective,
+        "batch_size": batch_size,
+        "lr": lr,
+    }
+    earlier = read_config(config, other_length=minutes is not None)
+    method, earlier = _solver(earlier, solver.value if was_given(ctx, "solver") else None)
+    if into is not None:
+        earlier = earlier.only()  # codes keep the length of those they are to be compared with
+    settings = recipe_settings(VectorRecipe, setting, options, earlier.settings)
+    check_fit_device(device)
     first, *more = source
     if more and not views and lag is None:
         raise EigenmapError(f"Give one file of vectors; is {more[0]} a view (--views)?")
     with progress_bar("reading", quiet) as tick:
         model = fit_vectors(
             source if more and lag is not None else first,
-            n_components,
+            settings.pop("n_components", None),
             pairs=pairs,
             views=[*views, *more] if views else None,
             neighbours=_NEIGHBOURS if neighbours else None,
@@ -247,13 +266,13 @@ def vectors(
             reversible=reversible,
             lags=None if lags is None else _numbers(lags),
             into=into,
-            solver=solver.value,
-            unit=unit,
+            solver=method,
+            unit=earlier.unit if unit is None else unit,
             out=out,
             resume=resume,
             force=force,
             minutes=minutes,
-            seed=seed,
+            seed=seed_of(ctx, seed, earlier),
             threads=threads,
             device=device.value,
             tensorboard=tensorboard,
@@ -270,6 +289,15 @@ def vectors(
         if found is not None:
             print_result(timescale_table(found))
         _summarise(model, out)
+
+
+def _solver(config: Config, given: str | None) -> tuple[Any, Config]:
+    """Return the solver, and what of the file applies to it: the closed form has no settings of training."""
+    recorded = config.settings.get("solver")
+    method = given or recorded or Solver.linear.value
+    if config.recipe is not None and (method == Solver.linear.value or method != recorded):
+        return method, config.only("n_components")
+    return method, config.only(*(name for name in config.settings if name != "solver"))
 
 
 def _numbers(text: str) -> list[int]:

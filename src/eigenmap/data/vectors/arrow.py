@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.parquet import readable
 
 SUFFIXES = (".parquet", ".arrow", ".feather", ".ipc")
 ID_COLUMNS = ("id", "name", "key", "file", "path")
@@ -189,18 +189,3 @@ def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.N
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
-
-
-@contextmanager
-def readable(file: object) -> Iterator[None]:
-    """Turn any error of Arrow about a file into one sentence."""
-    try:
-        yield
-    except EigenmapError:
-        raise
-    except ImportError:
-        raise EigenmapError('reading Parquet and Arrow needs pyarrow: pip install "eigenmap[parquet]"') from None
-    except OSError as error:
-        raise EigenmapError(f"{file} cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # a damaged file can fail anywhere inside Arrow
-        raise EigenmapError(f"{file} cannot be read: {str(error) or 'it is damaged'}") from None

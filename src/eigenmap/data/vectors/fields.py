@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.parquet import readable
 from eigenmap.data.vectors import arrow
 from eigenmap.data.vectors.qrels import load_ids
 from eigenmap.data.vectors.vectors import Vectors, load_vectors, split_column
@@ -112,12 +113,12 @@ def _plain_columns(file: Path) -> list[str]:
         pa.types.is_floating,
         pa.types.is_boolean,
     )
-    with arrow.readable(file):
+    with readable(file):
         return [field.name for field in arrow.schema(file) if any(test(field.type) for test in tests)]
 
 
 def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
-    with arrow.readable(file):
+    with readable(file):
         for batch in arrow.batches(file, columns, _AT_A_TIME):
             lists = [batch.column(name).to_pylist() for name in columns]
             for values in zip(*lists, strict=True):
