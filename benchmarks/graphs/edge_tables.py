@@ -26,6 +26,10 @@ LONGER = (
     "Runs of ours whose results say no number of steps took 1,500, which was the default then; on small graphs it has "
     "become shorter since, and they have to be repeated."
 )
+FIXED_SIZE = (
+    "Results of ours that name no number of blocks are of an earlier default, which did not choose the size of the "
+    "network (one block; width 1,024 for dense features of 10,000 nodes or more, else 256), and have to be repeated."
+)
 COMPILED = "Where layers were also compiled, the columns with edges were timed with these alone, which are slower."
 LEAST = 0.5
 """Points that codes with edges may be below features alone."""
@@ -100,7 +104,9 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "splits; a row of several classifiers shows the one that is best on validation nodes. *Unseen*: nodes that "
         "were not there in training, with their edges at inference. The rule that chooses the use of neighbours was "
         "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
-        "split. Rows of rivals come from runs of different commits." + (f" {LONGER}" if _longer(finished) else "")
+        "split. Rows of rivals come from runs of different commits."
+        + (f" {LONGER}" if _longer(finished) else "")
+        + (f" {FIXED_SIZE}" if _of_fixed_size(finished) else "")
     )
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
@@ -125,8 +131,16 @@ def with_edges(finished: Finished) -> Iterator[str]:
 
 def _longer(finished: Finished) -> bool:
     """Tell whether a result of ours is from before small graphs were trained for fewer steps."""
-    ours = [result for name, result in finished.results.items() if name.startswith("edges-") and "-ours-" in name]
-    return any("steps" not in result for result in ours)
+    return any("steps" not in result for result in _ours(finished))
+
+
+def _of_fixed_size(finished: Finished) -> bool:
+    """Tell whether a result of ours is from before the size of the network was chosen."""
+    return any("size" not in result for result in _ours(finished))
+
+
+def _ours(finished: Finished) -> list[Result]:
+    return [result for name, result in finished.results.items() if name.startswith("edges-") and "-ours-" in name]
 
 
 def _mean(finished: Finished, data: str, row: Row, setting: Setting, share: float) -> float | None:
@@ -257,6 +271,7 @@ def edge_costs(finished: Finished) -> Iterator[str]:
         "multiples of these: of the first for all nodes (the fastest precision), of the second for one node. *Memory*: "
         "working memory of ours from features alone and by PageRank, as a share of the GCN's, on a GPU."
         + (f" {COMPILED}" if compiled else "")
+        + (f" {FIXED_SIZE}" if any("blocks" not in result for result in found.values()) else "")
     )
     rows = [line for data, result in found.items() for line in _cost_lines(data, result)]
     head = ["graph", "device", "GCN, all", "features alone", *(way.in_words for way in WAYS), "memory"]

@@ -36,13 +36,13 @@ def tried(monkeypatch: pytest.MonkeyPatch, scores: dict[Size, float]) -> list[Si
     """Replace short fits by given scores; return the list of sizes that are tried."""
     sizes: list[Size] = []
 
-    def rank(task: GraphTask, options: RunOptions) -> float:
+    def ranks(task: GraphTask, options: RunOptions) -> size.Ranks:
         assert task.recipe.width is not None and task.recipe.blocks is not None
         sizes.append(Size(task.recipe.width, task.recipe.blocks))
         assert task.steps == 100 and options.folder is None and options.progress is None
-        return scores.get(sizes[-1], 0.0)
+        return np.full(40, scores.get(sizes[-1], 0.0))
 
-    monkeypatch.setattr(size, "rank", rank)
+    monkeypatch.setattr(size, "reciprocal_ranks_of", ranks)
     return sizes
 
 
@@ -51,7 +51,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, scores: dict[Size, float]) -> list[Si
     [
         ({Size(256, 0): 0.5, Size(256, 1): 0.51, Size(1024, 0): 0.51}, Size(256, 0), 3),
         ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.2}, Size(1024, 0), 4),
-        ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(512, 1): 0.21, Size(1024, 1): 0.3}, Size(1024, 1), 5),
+        ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.21, Size(1024, 1): 0.3}, Size(1024, 1), 6),
     ],
 )
 def test_a_larger_network_must_be_worth_it(
@@ -63,6 +63,13 @@ def test_a_larger_network_must_be_worth_it(
     assert size_of(model) == expected and len(sizes) == count
     assert [Size(row["width"], row["blocks"]) for row in model.training["sizes"]] == sizes
     assert any(f"width {expected.width:,}, {expected.blocks} residual block" in line for line in said)
+
+
+def test_a_gain_must_be_certain() -> None:
+    noise = np.random.default_rng(0).normal(size=1000)
+    assert size.is_better(np.full(1000, 0.11) + 0.001 * noise, np.full(1000, 0.1))
+    assert not size.is_better(np.full(1000, 0.11) + noise, np.full(1000, 0.1))
+    assert not size.is_better(np.full(1000, 0.102), np.full(1000, 0.1))
 
 
 def test_candidates_are_tried_in_the_order_of_their_cost() -> None:
@@ -81,12 +88,12 @@ def test_real_short_fits_give_a_score_and_a_size(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_size_whose_training_collapses_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rank(task: GraphTask, options: RunOptions) -> float:
+    def ranks(task: GraphTask, options: RunOptions) -> size.Ranks:
         if task.recipe.blocks == 0:
             raise CollapseError("all codes are equal")
-        return 0.5
+        return np.full(40, 0.5)
 
-    monkeypatch.setattr(size, "rank", rank)
+    monkeypatch.setattr(size, "reciprocal_ranks_of", ranks)
     assert size_of(fit_graph(blocks_graph(), 4, device="cpu", progress=False)) == Size(256, 1)
 
 

@@ -130,15 +130,20 @@ def best_of(scores: list[Score]) -> Propagation:
 
 def judge(ways: Sequence[Propagation], smooth: Smoothing, own: Matrix, ends: Numbers, seed: int) -> list[Score]:
     """Return the scores of features alone and of the ways."""
-    random: Any = np.random.default_rng(seed)
-    ends = ends[:, random.permutation(ends.shape[1])[:JUDGED_EDGES]]
-    query, target = np.concatenate([ends, ends[::-1]], axis=1)
-    others = random.permutation(len(own))[:OTHERS]
+    query, target, others = questions(ends, len(own), seed)
     scores = []
     for way in (Propagation(), *ways):
         ranks = reciprocal_ranks(way.apply(smooth, own)[query], own, target, others)
         scores.append(Score(way=way.way, restart=way.restart, rank=float(ranks.mean())))
     return scores
+
+
+def questions(ends: Numbers, nodes: int, seed: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return ends of held-out edges, the ends to be found from them, and the nodes to find them among."""
+    random: Any = np.random.default_rng(seed)
+    ends = ends[:, random.permutation(ends.shape[1])[:JUDGED_EDGES]]
+    query, target = np.concatenate([ends, ends[::-1]], axis=1)
+    return query, target, random.permutation(nodes)[:OTHERS]
 
 
 def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -> npt.NDArray[np.float64]:

@@ -3,30 +3,35 @@ r"""Choice of the network's size, made at the beginning of a fit by short fits t
 A smaller network is cheaper at inference. Candidates are trained for a quarter of the steps each, in the order of
 their cost per node. The score of one is the mean reciprocal rank at which the code of one end of a held-out edge finds
 that of the other, from features alone, among up to 2,000 (`fitting.neighbours`). A larger network is chosen only if it
-scores clearly better than all smaller ones, and the search ends when larger ones no longer do. No label is used.
+is better than the best smaller one by 3 % and by two standard errors, and the search ends when two in a row are not. No
+label is used.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from eigenmap.core.words import count
 from eigenmap.fitting import pipeline
-from eigenmap.fitting.neighbours import FEWEST_EDGES, judge, sample_graph
+from eigenmap.fitting.neighbours import FEWEST_EDGES, questions, reciprocal_ranks, sample_graph
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.run_folder import last_checkpoint
 from eigenmap.networks import SparseRows, code_rows
 from eigenmap.relations.graph import MOST_HELD_OUT, GraphPairs
-from eigenmap.relations.propagation import Smoothing
 from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.launch import machines
 from eigenmap.training.threads import restored_threads
 
 if TYPE_CHECKING:
     from eigenmap.fitting.graph import GraphTask
+
+Ranks = npt.NDArray[np.float64]
 
 
 class Size(NamedTuple):
@@ -40,10 +45,10 @@ class Size(NamedTuple):
         return self.width * (inputs + 2 * self.blocks * self.width + n_components)
 
 
-SIZES = (Size(256, 0), Size(256, 1), Size(1024, 0), Size(512, 1), Size(1024, 1))
+SIZES = (Size(256, 0), Size(256, 1), Size(1024, 0), Size(2048, 0), Size(512, 1), Size(1024, 1))
 """Candidates."""
-WORTH = 0.03
-"""Relative gain in score that a larger network must bring."""
+WORTH, CERTAIN = 0.03, 2.0
+"""Gain in score that a larger network must bring: as a share, and in standard errors of the mean difference."""
 PATIENCE = 2
 """Number of larger candidates without that gain after which the search ends."""
 SHARE, FEWEST_STEPS = 0.25, 100
@@ -87,19 +92,25 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     steps = short_steps(task.steps)
     quiet = replace(options, folder=None, resume=False, progress=None, tensorboard=False, say=lambda line: None)
     options.say(f"Choosing the size of the network on held-out edges, by fits of {steps:,} steps.")
-    chosen, scores = None, list[Score]()
+    chosen, best, since, scores = None, np.zeros(1), 0, list[Score]()
     for size in sorted(SIZES, key=lambda size: size.cost(_inputs(task), task.recipe.n_components)):
         recipe = task.recipe.but(width=size.width, blocks=size.blocks, steps=steps)
-        score = Score(width=size.width, blocks=size.blocks, rank=_rank(replace(task, recipe=recipe), quiet))
-        scores.append(score)
-        if chosen is None or score["rank"] > (1 + WORTH) * chosen["rank"]:
-            chosen, since = score, 0
+        ranks = _ranks(replace(task, recipe=recipe), quiet)
+        scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean())))
+        if chosen is None or is_better(ranks, best):
+            chosen, best, since = size, ranks, 0
         else:
             since += 1
-        if since == PATIENCE:
+        if since >= PATIENCE and best.any():
             break
-    assert chosen is not None
-    return Size(chosen["width"], chosen["blocks"]), scores
+    return None if chosen is None or not best.any() else (chosen, scores)
+
+
+def is_better(ranks: Ranks, than: Ranks) -> bool:
+    """Tell whether reciprocal ranks are clearly higher than those of another network for the same edges."""
+    gain = ranks - than
+    error = float(gain.std()) / math.sqrt(len(gain))
+    return float(gain.mean()) > max(WORTH * float(than.mean()), CERTAIN * error)
 
 
 def short_steps(steps: int) -> int:
@@ -118,8 +129,8 @@ def _inputs(task: GraphTask) -> float:
     return len(task.x.columns) / len(task.x) if isinstance(task.x, SparseRows) else float(task.x.shape[1])
 
 
-def rank(task: GraphTask, options: RunOptions) -> float:
-    """Train a network of a size and return its score."""
+def reciprocal_ranks_of(task: GraphTask, options: RunOptions) -> Ranks:
+    """Train a network of a size; return how well the code of each end of held-out edges finds that of the other."""
     trained = pipeline.train(task, replace(options, steps=task.steps, length_given=True))
     code = pipeline.best_code(trained, options.say)
     pairs = trained.problem.relation
@@ -130,12 +141,15 @@ def rank(task: GraphTask, options: RunOptions) -> float:
         for nodes in torch.split(sample.nodes, 4096):
             features, psi = trained.problem.network(nodes.to(pairs.device))
             parts.append(code.left.alignment.apply(code_rows(features, psi, code.source).cpu()).float())
-    return judge((), Smoothing.of(sample.walk), torch.cat(parts).numpy(), sample.ends, options.seed)[0]["rank"]
+    own = torch.cat(parts).numpy()
+    query, target, others = questions(sample.ends, len(own), options.seed)
+    return reciprocal_ranks(own[query], own, target, others)
 
 
-def _rank(task: GraphTask, options: RunOptions) -> float:
+def _ranks(task: GraphTask, options: RunOptions) -> Ranks:
+    """Return the reciprocal ranks, or 0 if training failed."""
     try:
         with restored_threads():
-            return rank(task, options)
+            return reciprocal_ranks_of(task, options)
     except (CollapseError, DivergedError):
-        return 0.0
+        return np.zeros(1)

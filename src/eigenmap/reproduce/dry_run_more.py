@@ -13,7 +13,7 @@ from eigenmap.detection.mask_rcnn import MaskRCNN, Target
 from eigenmap.fitting.graph import GraphTask
 from eigenmap.fitting.options import RunOptions
 from eigenmap.networks import ResNet, build_encoder
-from eigenmap.recipes.graph import GraphRecipe
+from eigenmap.recipes.graph import USUAL_BLOCKS, WIDE, GraphRecipe
 from eigenmap.reproduce.dry_run import GIB, DryRow, kept_bytes
 from eigenmap.reproduce.methods import Scale
 from eigenmap.reproduce.table_5 import TITLES, TRANSFERS, transfer_recipe
@@ -95,7 +95,8 @@ def graph_rows(scale: Scale, graph: Graph, device: Accelerator = "auto", seconds
 
 
 def _graph_row(name: str, recipe: GraphRecipe, graph: Graph, device: Accelerator, seconds: float) -> DryRow:
-    chosen = recipe.but(width=recipe.width or 1024, feature_dropout=recipe.feature_dropout or 0.0)
+    blocks = USUAL_BLOCKS if recipe.blocks is None else recipe.blocks
+    chosen = recipe.but(width=recipe.width or WIDE, blocks=blocks, feature_dropout=recipe.feature_dropout or 0.0)
     config = RunOptions(device=device).config(chosen, chosen.steps)
     fabric = start(config)
     walk = graph.walk()
