@@ -36,7 +36,6 @@ one would.
 - Kills: a database table without its model.
 - Two processes: both exports to one new file succeeded.
 - Kills: a FAISS index that was replaced and had no texts.
-- Memory: the server kept pools of memory per thread that grew under load.
 - Full disk: a FAISS index without its names; `embed` reported the error of its clean-up instead of the first one.
 - A lost process: the others ended with a traceback from gloo.
 - Numbers: a fit that found nothing did not say so. The message expected by one case was wrong and was corrected."""

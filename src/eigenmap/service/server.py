@@ -71,8 +71,8 @@ def url(host: str, listening: socket.socket, token: str | None) -> str:
 def limit_kept_memory() -> None:
     """Make the C library return large blocks to the system and share its pools of small ones among threads.
 
-    By default, glibc keeps a pool per thread, each as large as it ever was, and takes ever larger blocks from them:
-    under load, a server then grows for hours although its data do not. Other C libraries are left as they are.
+    By default, glibc keeps several pools, each as large as it ever was, and takes ever larger blocks from them, so that
+    a server with many threads keeps memory that it does not use. Other C libraries are left as they are.
     """
     with suppress(OSError, AttributeError):
         adjust = ctypes.CDLL(None).mallopt
