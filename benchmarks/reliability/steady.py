@@ -10,8 +10,8 @@ contains what allocators keep, is reported. The history of metrics, which traini
 subtracted.
 
 Memory counts as growing if the whole interval is above zero and the growth is at least 16 bytes per operation (answer,
-step or change), the smallest block that the C library hands out, or a tenth of one of Python's blocks: with less,
-nothing can be kept per operation. Open files are compared by their lowest decile in the first and the last third: files
+step or change), the smallest block that the C library hands out, or a tenth of one of Python's blocks: with less, not
+every operation can keep a block. Open files are compared by their lowest decile in the first and the last third: files
 that are open only during an operation, such as locks, come and go, and a leak raises it.
 """
 

@@ -113,6 +113,29 @@ def test_a_replaced_index_has_its_texts_at_every_moment(tmp_path: Path, count: i
     assert left == {"codes.faiss", "codes.ids.json", "wanted.faiss", "wanted.faiss.ids.json"}
 
 
+def test_two_exports_that_replace_one_index_take_turns(tmp_path: Path) -> None:
+    out = tmp_path / "codes.faiss"
+    export_faiss(made(TEXTS), out)
+    indexes = []
+    for number in range(2):
+        indexes.append(CodeIndex(6, "cosine", fingerprint="abc"))
+        codes = np.random.default_rng(number).normal(size=(30 + number, 6))
+        indexes[-1].add(codes, [f"{number}, {i}" for i in range(30 + number)])
+        export_faiss(indexes[-1], tmp_path / f"{number}.faiss")
+    wanted = [read_pair(tmp_path / f"{number}.faiss") for number in range(2)]
+
+    def export(index: CodeIndex) -> None:
+        for _ in range(10):
+            export_faiss(index, out)
+
+    threads = [threading.Thread(target=export, args=(index,)) for index in indexes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read_pair(out) in wanted and not list(tmp_path.glob(".*"))
+
+
 def test_equal_texts_stay_in_place_and_odd_ones_are_replaced(tmp_path: Path) -> None:
     out, names = tmp_path / "codes.faiss", tmp_path / "codes.faiss.ids.json"
     export_faiss(made(TEXTS), out, dim=4)

@@ -120,8 +120,8 @@ class Relation:
         names = ("pairs", "views", "neighbours", "second", "lag", "labels")
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:
-            found = f"not {' and '.join(given)}" if given else "none is given"
-            raise EigenmapError(f"State what belongs together by exactly one of {', '.join(names)}; {found}.")
+            found = f"not {'= and '.join(given)}=" if given else "none is given"
+            raise EigenmapError(f"State what belongs together by exactly one of {'=, '.join(names)}=; {found}.")
         if self.views is not None and not len(self.views):
             raise EigenmapError("views needs at least one further set of vectors.")
         if self.pairs is None and (self.weights is not None or self.others is not None or self.two_spaces):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import errno
 import os
 import socket
 import threading
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -25,10 +23,6 @@ SHORTEST_TOKEN = 16
 _GRACE_SECONDS = 5
 _LAST_WORDS_SECONDS = 1.0
 _LAST_SECONDS = 9.0
-
-_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
-"""Parameters of `mallopt`, from malloc.h."""
-_LARGE_BLOCK, _POOLS = 2**20, 2
 
 
 def check_exposure(host: str, token: str | None) -> None:
@@ -68,18 +62,6 @@ def url(host: str, listening: socket.socket, token: str | None) -> str:
     return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
 
 
-def limit_kept_memory() -> None:
-    """Make the C library return large blocks to the system and share its pools of small ones among threads.
-
-    By default, glibc keeps a pool per thread, each as large as it ever was, and takes ever larger blocks from them:
-    under load, a server then grows for hours although its data do not. Other C libraries are left as they are.
-    """
-    with suppress(OSError, AttributeError):
-        adjust = ctypes.CDLL(None).mallopt
-        adjust(_MMAP_THRESHOLD, _LARGE_BLOCK)
-        adjust(_ARENA_MAX, _POOLS)
-
-
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
     """Answer until SIGINT or SIGTERM, then finish accepted requests.
 
@@ -88,7 +70,6 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
     """
     import uvicorn
 
-    limit_kept_memory()
     # Odd pictures make Pillow warn; anything that matters becomes an error response.
     warnings.filterwarnings("ignore", module=r"PIL\.")
 

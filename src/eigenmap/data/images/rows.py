@@ -133,7 +133,7 @@ def decoded(
 
 def strict_error(name: str, reason: str) -> EigenmapError:
     """Return the error for an unreadable image when none may be skipped."""
-    return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it, or allow files to be skipped")
+    return EigenmapError(f"{name} cannot be read: {reason}; repair or remove it")
 
 
 def nothing_readable(skipped: Skipped) -> EigenmapError:

@@ -69,7 +69,8 @@ class Chart {
 
 export function qualityChart(quality, most, dim, other, width) {
   const values = [...quality.ordered, ...quality.random];
-  const low = Math.max(0, Math.floor(Math.min(...values) * 10) / 10), high = Math.min(1, Math.ceil(Math.max(...values) * 10) / 10);
+  const high = Math.max(0.1, Math.min(1, Math.ceil(Math.max(...values) * 10) / 10));
+  const low = Math.max(0, Math.min(Math.floor(Math.min(...values) * 10) / 10, high - 0.1)); // equal values get an axis too
   const value = between(quality.dims, quality.ordered, dim);
   const chart = new Chart(`mAP ${value.toFixed(3)} at ${dim} features`, width, most, low, high);
   chart.line(quality.dims, quality.random, "rival");

@@ -310,9 +310,15 @@ export class SearchView {
     if (label !== null && found.items.length) facts.push(`${alike} of ${found.items.length} are ${label}`);
     if (others) facts.push(compared ? `${fresh} only here (+)` : `${fresh} new at this length (+)`);
     if (found.features === "random" && this.about.overview_items < this.about.items) facts.push(`among ${count(this.about.overview_items, "item")}`);
-    if (!found.items.length) facts.push(this.state.get("where") ? "no item matches the filter" : "nothing found");
+    if (!found.items.length) facts.push(this.state.get("where") ? this.unmatched() : "nothing found");
     find(`facts-${panel}`).textContent = facts.join(" · ");
     find(`results-${panel}`).replaceChildren(...found.items.map((item, rank) => this.card(found.items, rank, others, compared)));
+  }
+
+  unmatched() {
+    const known = Object.keys(this.about.fields);
+    const odd = Object.keys(asMapping(conditionsOf(this.state.get("where")))).some((field) => !known.includes(field));
+    return `no item matches the filter${odd ? `; fields are ${known.join(", ")}` : ""}`;
   }
 
   card(items, rank, others, compared) {
