@@ -28,6 +28,7 @@ TIMED = (
     timed("speed-resnet18-32", "speed", "--accumulate", "4", "--loader", "--objectives", seconds=150, gpu=True),
     timed("speed-resnet50-224", "speed", *LARGE, seconds=210, gpu=True),
     timed("evaluation-cost-cuda", "evaluation_cost", "--device", "cuda", seconds=60, gpu=True),
+    timed("code-cost", "code_cost", seconds=300),
     timed("evaluation-cost-cpu", "evaluation_cost", "--device", "cpu", seconds=600),
     timed(
         "similarity",
