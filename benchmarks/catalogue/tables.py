@@ -21,7 +21,9 @@ def rival(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The unordered model of the first seed, as the demo shows it."""
     chosen = {run["scene"]: run for run in runs if run["objective"] == "scl" and run["seed"] == 0}
     first = chosen["clean"]
-    about = {name: first[name] for name in ("command", "commit", "date", "device", "torch", "seed", "steps")}
+    # Stored results name the command of their time; this one repeats them.
+    about = {"command": "python -m benchmarks catalogue run 'catalogue-*-scl-0' --again"}
+    about |= {name: first[name] for name in ("commit", "date", "device", "torch", "seed", "steps")}
     seconds = {f"seconds ({scene})": run["seconds"] for scene, run in chosen.items()}
     rows = {scene: run["methods"]["random"] for scene, run in chosen.items()}
     return {"objective": "scl", **about, "draws": DRAWS, **seconds, "scenes": rows}

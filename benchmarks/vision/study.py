@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import DOCS
+from benchmarks import DOCS, ROOT
+from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
 from benchmarks.vision import RESULTS, plan, transfer
 from benchmarks.vision.jobs import LONG
@@ -27,6 +28,7 @@ TIMED = (
     timed("speed-resnet18-32", "speed", "--accumulate", "4", "--loader", "--objectives", seconds=150, gpu=True),
     timed("speed-resnet50-224", "speed", *LARGE, seconds=210, gpu=True),
     timed("evaluation-cost-cuda", "evaluation_cost", "--device", "cuda", seconds=60, gpu=True),
+    timed("code-cost", "code_cost", seconds=300),
     timed("evaluation-cost-cpu", "evaluation_cost", "--device", "cpu", seconds=600),
     timed(
         "similarity",
@@ -87,10 +89,12 @@ def words_of(run: Run) -> tuple[str, ...]:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/benchmarks.md, and the quotations in docs/objective-study.md and docs/results.md."""
+    """docs/benchmarks.md and transfer.md, and quotations in README.md, docs/objective-study.md and docs/results.md."""
     from benchmarks.vision import study_page, tables, transfer_tables
 
     yield DOCS / "benchmarks.md", tables.page(RESULTS)
     yield DOCS / "transfer.md", transfer_tables.page(RESULTS)
+    readme, words = ROOT / "README.md", f"transfer: {study_page.WRITTEN_BY}"
+    yield readme, renewed(readme.read_text(encoding="utf-8"), words, transfer_tables.in_short(RESULTS))
     for path, renew in ((DOCS / "objective-study.md", study_page.page), (DOCS / "results.md", study_page.in_short)):
         yield path, renew(path.read_text(encoding="utf-8"), RESULTS)

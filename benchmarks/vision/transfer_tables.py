@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -205,6 +206,41 @@ def _lost(runs: Runs) -> Iterator[str]:
                 lost.setdefault(f"{trained} → {searched}", []).append("full" if length is None else str(length))
         words = "; ".join(f"{pair} at {', '.join(at)}" for pair, at in lost.items())
         yield f"- {metric}: {words or 'none'}."
+
+
+SHORT_ROWS, SHORT_LENGTHS = (DEFAULT, BEFORE, "encoder PCA, centred", "random"), (8, 16, 64, None)
+"""Rows and lengths of the table in README.md; methods that were not run on every set are left out."""
+SHORT_METHODS = ("matryoshka-scl: projector, own order", "paper: projector, own order")
+
+
+def in_short(results: Path) -> str:
+    """The table of README.md: means over sets that training saw and over those that it did not; and what is lost."""
+    runs = of_seeds(load(results), AVERAGED)
+    if not all(runs.values()):
+        return "Not run yet."
+    cells = list(every_cell(runs, METRICS[0]))
+    known = [row for row in SHORT_METHODS if all(row in found for *_, found in cells)]
+    rows = []
+    for row in (*SHORT_ROWS, *known):
+        figures = [
+            mean(
+                found[row][0]
+                for trained, searched, at, found in cells
+                if at == length and (trained == searched) == seen
+            )
+            for seen in (True, False)
+            for length in SHORT_LENGTHS
+        ]
+        rows.append([ROWS[row], *(f"{figure:.3f}" for figure in figures)])
+    lengths = ["full" if length is None else str(length) for length in SHORT_LENGTHS]
+    head = ["code", *(f"{words} {length}" for words in ("seen:", "unseen:") for length in lengths)]
+    near, first = (sum(holds(found, DEFAULT)[i] for *_, found in cells) for i in (1, 0))
+    lost = next(_lost(runs)).removeprefix(f"- {METRICS[0]}: ")
+    said = (
+        f"Of {len(cells)} cells (sets by lengths), the default is first in {first}, and within 2 % or two standard "
+        f"errors of the first in {near}. It loses {lost}"
+    )
+    return table(head, emphasise(rows)) + "\n\n" + textwrap.fill(said, 120, break_on_hyphens=False)
 
 
 def _variants(runs: Runs) -> str:

@@ -68,7 +68,7 @@ def demo(
         print_result()
     print_result(where_pixels_are_level(result.scenes["clean"].methods))
     rival = result.rival
-    print_result(f"Random features: an SCL model of {rival['steps']:,} steps, measured by `{rival['command']}`.")
+    print_result(f"Random features: an SCL model of {rival['steps']:,} steps; `{rival['command']}` repeats it.")
     seconds = sum(result.seconds.values())
     memory = result.environment["peak_memory_mb"]
     say(f"{seconds:.0f} seconds in total" + ("." if memory is None else f", {memory:,} MB of memory at most."))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.vision import criteria, criteria_tables, sample, sets, transfer, transfer_tables
+from benchmarks.vision import RESULTS, criteria, criteria_tables, sample, sets, transfer, transfer_tables
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
 from benchmarks.vision.transfer import METRICS, Code, load, score
@@ -127,3 +127,22 @@ def test_seeds_are_averaged_apart_from_the_confirming_one() -> None:
     runs = {"coco": [{"seed": seed, "method": method} for seed, method in ((1, "scl"), (3, "scl"), (3, "paper"))]}
     assert transfer_tables.of_seeds(runs, transfer_tables.AVERAGED)["coco"] == [runs["coco"][0], runs["coco"][2]]
     assert transfer_tables.of_seeds(runs, transfer_tables.CONFIRMING)["coco"][:1] == [runs["coco"][1]]
+
+
+def test_the_short_table_has_means_of_seen_and_unseen_sets_and_names_what_is_lost(tmp_path: Path) -> None:
+    assert transfer_tables.in_short(tmp_path) == "Not run yet."
+    text = transfer_tables.in_short(RESULTS)
+    head, _, first = text.splitlines()[:3]
+    assert head.count("| seen: ") == head.count("| unseen: ") == 4
+    runs = transfer_tables.of_seeds(transfer_tables.load(RESULTS), transfer_tables.AVERAGED)
+    full = {
+        (trained, searched): transfer_tables.averaged(of_set, searched, "staged", "map_over_found@1000", None)
+        for trained, of_set in runs.items()
+        for searched in transfer_tables.SEARCHED
+    }
+    for seen, column in ((True, 5), (False, 9)):
+        values = [found[0] for (trained, searched), found in full.items() if found and (trained == searched) == seen]
+        assert len(values) == (3 if seen else 9)
+        assert f"{sum(values) / len(values):.3f}" in first.split("|")[column]
+    lost = next(transfer_tables._lost(runs)).partition(": ")[2]
+    assert lost in " ".join(text.split())
