@@ -118,6 +118,7 @@ def test_another_value_breaks_the_seal(saved: Path) -> None:
         ("encoder", "stem", "round"),
         ("network", "hidden", -3),
         ("network", "n_components", 1e9),
+        ("network", "projector_layers", 1),
         ("training", "steps", "many"),
         ("training", "seconds", float("nan")),
         ("training", "recipe", []),
@@ -136,6 +137,12 @@ def test_an_invalid_value_is_refused(saved: Path, section: str, name: str, value
 def test_sizes_that_differ_from_the_tensors_are_refused_before_allocation(saved: Path, name: str, value: int) -> None:
     change(saved, lambda about: about["network"].update({name: value}))
     with pytest.raises(EigenmapError, match=r"damaged.*model\.json.*model\.safetensors"):
+        Eigenmap.load(saved)
+
+
+def test_another_number_of_layers_than_stored_is_refused(saved: Path) -> None:
+    change(saved, lambda about: about["network"].update({"projector_layers": 3}))
+    with pytest.raises(EigenmapError, match=r"damaged.*projector.*model\.json.*model\.safetensors"):
         Eigenmap.load(saved)
 
 

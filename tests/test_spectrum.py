@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -614,7 +614,7 @@ def test_cut_and_to_keep_the_rest(alignment: Alignment) -> None:
     assert alignment.cut(None) is alignment.cut(9) is alignment
     assert alignment.to("cpu") == alignment
     assert alignment.to("meta").rotation.is_meta
-    measured = Alignment(**{**vars(alignment), "recall": {1: 0.5, 5: 1.0}})
+    measured = replace(alignment, recall={1: 0.5, 5: 1.0})
     assert measured.cut(2).recall == {}  # neighbours of five features do not apply to a code of two
 
 
@@ -638,12 +638,12 @@ def test_cut_and_to_keep_the_rest(alignment: Alignment) -> None:
     ],
 )
 def test_suggest_dim_by_spectrum(alignment: Alignment, changes: dict[str, Any], share: float, expected: int) -> None:
-    changed = Alignment(**{**vars(alignment), **changes})
+    changed = replace(alignment, **changes)
     assert changed.suggest_dim(spectrum=share) == expected
 
 
 def test_suggest_dim_by_recall(alignment: Alignment) -> None:
-    measured = Alignment(**{**vars(alignment), "recall": {1: 0.3, 2: 0.6, 3: 0.9, 4: 0.96, 5: 1.0}})
+    measured = replace(alignment, recall={1: 0.3, 2: 0.6, 3: 0.9, 4: 0.96, 5: 1.0})
     assert [measured.suggest_dim(recall=share) for share in (0.3, 0.31, 0.9, 0.95, 1.0)] == [1, 2, 3, 4, 5]
     with pytest.raises(EigenmapError, match="recall"):
         alignment.suggest_dim(recall=0.9)
@@ -706,3 +706,21 @@ def test_a_relation_that_shares_nothing_leaves_the_variance_of_features() -> Non
     pairs = (first[500:], second[500:])
     found = best_alignment(fit, held_out, pairs, ridges=(0.0, 1.0), exponents=(0.0, 4.0), judge="agreement", own=False)
     assert found.t == 4.0 and found.eigenvalues[1] > 0.8
+
+
+def test_codes_of_several_lengths_and_exponents_do_not_mix() -> None:
+    """What an alignment keeps from its last use belongs to one length, exponent and precision."""
+    from eigenmap.spectrum import Alignment
+
+    random = torch.Generator().manual_seed(0)
+    rotation = torch.randn(6, 4, generator=random, dtype=torch.float64)
+    made = Alignment(torch.ones(6).double(), rotation, torch.tensor([0.9, 0.5, 0.2, 0.1]).double(), torch.ones(4), 1.0)
+    psi = torch.randn(3, 6, generator=random)
+    for dim, t, kind in ((4, None, torch.float32), (2, None, torch.float32), (2, 0.0, torch.float64), (4, 2.0, None)):
+        x = psi if kind is None else psi.to(kind)
+        weights = (made.eigenvalues / 0.9) ** (1.0 if t is None else t)
+        expected = ((x.double() - 1) @ (rotation * weights))[:, :dim]
+        for _ in range(2):
+            code = made.apply(x, dim, t, unit=False)
+            assert code.dtype == x.dtype
+            torch.testing.assert_close(code.double(), expected, atol=1e-5, rtol=1e-5)

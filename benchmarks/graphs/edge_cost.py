@@ -4,16 +4,18 @@
     python -m benchmarks.graphs.edge_cost --set products --scale 1 --json FILE          # a synthetic graph of that size
 
 "All nodes" goes from features (and edges) on the device to class scores of every node: our network as the library runs
-it (batch normalisation folded, at the width and depth of its default), the rotation to a code of 128 features, the
-average over neighbours, the second rotation, a linear classifier. GCN: two layers of width 256, full batch. "One node"
-is the median of several. With edges, ours reads the stored codes of the neighbours; a GCN reads features of neighbours
-and of their neighbours, all of them or ten of each. Weights are random, which costs the same. `working_mb` is the
-memory that a method takes beside its inputs, `inputs_mb` that of features, edges and weights that it needs.
+it (batch normalisation folded, at the width and depth that its default fit chose), the rotation to a code of 128
+features, the average over neighbours, the second rotation, a linear classifier. GCN: two layers of width 256, full
+batch. "One node" is the median of several. With edges, ours reads the stored codes of the neighbours; a GCN reads
+features of neighbours and of their neighbours, all of them or ten of each. Weights are random, which costs the same.
+`working_mb` is the memory that a method takes beside its inputs, `inputs_mb` that of features, edges and weights that
+it needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,16 +29,21 @@ from torch.nn import functional as F
 
 from benchmarks.common import harness
 from benchmarks.common.timing import Clock, median_seconds, wait
+from benchmarks.graphs import RESULTS
 from benchmarks.graphs.edges import ALL_SETS
 from benchmarks.graphs.rivals import gcn
 from benchmarks.graphs.rivals.features import Part, widths
 from benchmarks.graphs.rivals.propagation import csr_tensor
 from benchmarks.graphs.synthetic import CLASSES, Shape, generate
 from benchmarks.graphs.tasks import load_task
+from eigenmap.data import Graph
 from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
-from eigenmap.networks import Network, ResidualMLP, SparseRows
+from eigenmap.fitting.graph import fit_graph
+from eigenmap.fitting.size import Size
+from eigenmap.model import NodeEncoderSpec
+from eigenmap.networks import Network, ResidualMLP
 from eigenmap.networks.folding import FoldedMLP, Inference
-from eigenmap.recipes.graph import GRAPH, usual_width
+from eigenmap.recipes.graph import GRAPH
 from eigenmap.relations.device_propagation import diagonal, operator, propagated
 from eigenmap.relations.propagation import Propagation, Smoothing
 from eigenmap.spectrum import unit_rms_rows
@@ -59,41 +66,60 @@ class Inputs:
     x: Part
     walk: Adjacency
     n_classes: int
-    words: bool
 
     @property
     def device(self) -> torch.device:
         return self.x.device
 
     def to(self, device: str) -> Inputs:
-        return Inputs(self.x.to(device), self.walk.to(device), self.n_classes, self.words)
+        return Inputs(self.x.to(device), self.walk.to(device), self.n_classes)
 
 
 def read(folder: Path | None, name: str, scale: float, device: str) -> Inputs:
     """Read a set, or make the synthetic graph."""
     if name == PRODUCTS:
         data = generate(Shape.of(scale), 0, torch.device(device))
-        return Inputs(data.x, data.walk, CLASSES, words=False)
+        return Inputs(data.x, data.walk, CLASSES)
     assert folder is not None, "a set needs --data"
     task = load_task(folder, name, "seen", 0, 1, "cpu")
     coo = sparse.triu(task.whole).tocoo()
     index = torch.stack([torch.from_numpy(coo.row).long(), torch.from_numpy(coo.col).long()])
     walk = build_adjacency(index, len(task.y))
-    return Inputs(task.x, walk, task.n_classes, isinstance(task.x, SparseRows)).to(device)
+    return Inputs(task.x, walk, task.n_classes).to(device)
+
+
+def fitted_size(folder: Path | None, name: str, device: str, results: Path) -> Size:
+    """The size that the default fit chose: of the stored run with edges, else of a new fit.
+
+    That of the synthetic graph is chosen on the smaller one that is made for the CPU.
+    """
+    path = results / f"edges-{name}-ours-seen-s0.json"
+    stored = json.loads(path.read_text(encoding="utf-8")).get("size") if path.is_file() else None
+    if stored:
+        return Size(stored["width"], stored["blocks"])
+    if name == PRODUCTS:
+        data = generate(Shape.of(ON_CPU), 0, torch.device(device))
+        graph = Graph(data.x.cpu(), data.walk.to("cpu").edges())
+    else:
+        assert folder is not None, "a set needs --data"
+        graph = load_task(folder, name, "seen", 0, 1, "cpu").graph()
+    spec = fit_graph(graph, LENGTH, device=device, progress=False).encoder  # type: ignore[arg-type]
+    assert isinstance(spec, NodeEncoderSpec)
+    return Size(spec.width, spec.blocks)
 
 
 class Ours(nn.Module):
     """The library's default network, folded; rotation, second rotation and classifier are random."""
 
-    def __init__(self, given: Inputs, how: Inference) -> None:
+    def __init__(self, given: Inputs, how: Inference, size: Size) -> None:
         super().__init__()
         torch.manual_seed(0)
-        width = usual_width(given.words, len(given.x))
-        encoder = ResidualMLP(given.x.shape[1], width, GRAPH.blocks)
+        width = size.width
+        encoder = ResidualMLP(given.x.shape[1], width, size.blocks)
         if isinstance(given.x, Tensor):  # dense features are standardised, as in a fit
             encoder.standardise(torch.randn(given.x.shape[1]), torch.rand(given.x.shape[1]) + 0.5)
         network = Network(encoder, LENGTH).to(given.device).eval()
-        self.width, self.folded = width, FoldedMLP(network, "encoder", how)
+        self.folded = FoldedMLP(network, "encoder", how)
         self.rotation = torch.randn(width, LENGTH, device=given.device) / width**0.5
         self.again = torch.randn(LENGTH, LENGTH, device=given.device) / LENGTH**0.5
         self.concatenated = torch.randn(3 * LENGTH, LENGTH, device=given.device) / (3 * LENGTH) ** 0.5
@@ -130,13 +156,13 @@ class Method(NamedTuple):
     inputs: int
 
 
-def methods(given: Inputs, hows: dict[str, Inference]) -> Iterator[Method]:
+def methods(given: Inputs, hows: dict[str, Inference], size: Size) -> Iterator[Method]:
     """Ours in each precision, ours with each way, GCN on the whole graph and on neighbourhoods."""
     smooth = Smoothing.of(given.walk)
     S, own_share = operator(smooth, given.device), diagonal(smooth, given.device)
     features, edges = given.x.nbytes, sum(part.nbytes for part in (S.crow_indices(), S.col_indices(), S.values()))
     for name, how in hows.items():
-        ours = Ours(given, how)
+        ours = Ours(given, how, size)
         yield Method(
             f"ours, features alone, {name}",
             lambda ours=ours: ours.scores(given.x),
@@ -145,7 +171,7 @@ def methods(given: Inputs, hows: dict[str, Inference]) -> Iterator[Method]:
         )
     # With edges, in the last precision that is not compiled: that is slower.
     name, how = [(name, how) for name, how in hows.items() if not how.compile][-1]
-    ours = Ours(given, how)
+    ours = Ours(given, how, size)
     for way in WAYS:
         yield Method(
             f"ours with edges, {way.in_words}, {name}",
@@ -212,13 +238,13 @@ def gcn_matrix(walk: Adjacency) -> Tensor:
     return csr_tensor(indptr.to(kind), column.to(kind), values, (n, n))
 
 
-def measure(given: Inputs, hows: dict[str, Inference]) -> list[dict[str, Any]]:
+def measure(given: Inputs, hows: dict[str, Inference], size: Size) -> list[dict[str, Any]]:
     """Seconds and memory of every method on the device of the graph; one that fails says why."""
     made = []
     random = torch.Generator().manual_seed(0)
     nodes = torch.randint(len(given.x), (SINGLES,), generator=random).tolist()
     with torch.inference_mode():
-        for method in methods(given, hows):
+        for method in methods(given, hows, size):
             row: dict[str, Any] = {"method": method.name, "device": given.device.type, "inputs_mb": method.inputs / 1e6}
             try:
                 row |= _timed(method, nodes, given.device)
@@ -261,6 +287,8 @@ def main() -> None:
     parser.add_argument("--set", choices=(*ALL_SETS, PRODUCTS), required=True)
     parser.add_argument("--scale", type=float, default=1.0, help="share of OGBN-Products' nodes and edges")
     parser.add_argument("--compile", action="store_true", help="also time compiled layers, on a GPU")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="of edges; the size of ours is read there")
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "BLOCKS"), help="of ours, instead")
     parser.add_argument("--json", type=Path, required=True)
     given = parser.parse_args()
     torch.set_float32_matmul_precision("high")
@@ -269,10 +297,11 @@ def main() -> None:
     hows = {"float32": Inference(), "bfloat16": Inference("bfloat16")}
     if given.compile and device == "cuda":
         hows["bfloat16, compiled"] = Inference("bfloat16", compile=True)
-    timings = measure(graph, hows if device == "cuda" else {"float32": Inference()})
+    size = Size(*given.size) if given.size else fitted_size(given.data, given.set, device, given.results)
+    timings = measure(graph, hows if device == "cuda" else {"float32": Inference()}, size)
     if device == "cuda":
         small = read(None, PRODUCTS, ON_CPU * given.scale, "cpu") if given.set == PRODUCTS else graph.to("cpu")
-        timings += [{**row, "nodes": len(small.x)} for row in measure(small, {"float32": Inference()})]
+        timings += [{**row, "nodes": len(small.x)} for row in measure(small, {"float32": Inference()}, size)]
     harness.write(
         given.json,
         {
@@ -280,7 +309,7 @@ def main() -> None:
             "data": given.set,
             "nodes": len(graph.x),
             "edges": graph.walk.n_entries // 2,
-            "width": usual_width(graph.words, len(graph.x)),
+            **size._asdict(),
             "timings": timings,
             **harness.environment(),
         },

@@ -150,6 +150,8 @@ def measure_ours(task: Task, job: EdgeJob) -> dict[str, Any]:
     made: dict[str, Any] = {
         "runs": runs,
         "neighbours": model.training["neighbours"],
+        "size": asdict(model.encoder),  # type: ignore[call-overload]
+        "sizes": model.training.get("sizes"),
         "steps": model.training["steps"],
         "seconds_training": model.training["seconds"] + model.training["alignment_seconds"],
         "lengths": quality.by_length(task, {"with edges": codes}),

@@ -13,7 +13,7 @@ from benchmarks.common.timing import mean_seconds
 from benchmarks.graphs.scale_rivals import GCN
 from benchmarks.graphs.synthetic import CLASSES, FEATURES, Data
 from eigenmap.networks import ResidualMLP
-from eigenmap.recipes.graph import GRAPH, WIDE
+from eigenmap.recipes.graph import USUAL_BLOCKS, WIDE
 
 ROWS = ("ours", "ours, the library's default", "GCN, full batch", "GCN, 10 + 10 neighbours")
 
@@ -28,7 +28,7 @@ def test_cost(data: Data, width: int, gcn: GCN, S: Tensor, repeat: int = 20) -> 
     device, test = data.x.device, data.test
     ours = {
         "ours": _classifier(ResidualMLP(FEATURES, width)).to(device),
-        "ours, the library's default": _classifier(ResidualMLP(FEATURES, WIDE, GRAPH.blocks)).to(device),
+        "ours, the library's default": _classifier(ResidualMLP(FEATURES, WIDE, USUAL_BLOCKS)).to(device),
     }
 
     def by_features(network: nn.Module, nodes: Tensor) -> None:

@@ -140,7 +140,8 @@ def _test_cost(costs: Result) -> Iterator[str]:
     yield (
         f"From features (and, for the GCN of width 128, the graph) to class scores, {costs['test_nodes']:,} test "
         "nodes, same GPU, same run. Ours is the residual perceptron of width 512 with 5 blocks, the paper's "
-        "depth at a quarter of its width. The library's default has width 1,024 and 1 block."
+        "depth at a quarter of its width. The library's usual size for such a graph, where it does not choose one, has "
+        "width 1,024 and 1 block."
     )
     rows = []
     for name in ROWS:

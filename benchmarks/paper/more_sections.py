@@ -212,6 +212,30 @@ def test_cost(stored: Stored) -> str:
     return f"{COST}\n\n{table(head, rows)}"
 
 
+PICTURES = """\
+## Figures: features, and results by length
+
+The ordered form, trained for 50 epochs on CIFAR-10 (`figure-grid`, `figure-excite`, `figure-optimise`; one seed).
+Queries are the first test images of four classes (0 airplane, 3 cat, 6 frog, 9 truck), results come from the training
+images by the first 4 to 64 features; dashed frames mark another class.
+
+![Ten results of four queries by 4, 8, 16, 32 and 64 features](images/paper-grid.png)
+
+The test images with the largest value of each of the first eight features:
+
+![Ten test images per feature](images/paper-excite.png)
+
+Pictures optimised from noise for the largest and the smallest value of each feature. At 32 pixels they show colours and
+textures, not things:
+
+![Optimised pictures of eight features, with the values they reach](images/paper-optimise.png)"""
+
+
+def figures(stored: Stored) -> str:
+    """The pictures, once they are drawn."""
+    return PICTURES if stored.has(pictures.NAME) else f"{PICTURES.splitlines()[0]}\n\nNot run yet."
+
+
 def hours(stored: Stored) -> str:
     """Estimate the hours of table 1 on eight GPUs from the stored speed of one."""
     speed = stored.read("speed-resnet50-224")

@@ -72,6 +72,7 @@ SECTIONS = (
     more_sections.table_6,
     more_sections.tables_7_8,
     more_sections.retrieval,
+    more_sections.figures,
     more_sections.test_cost,
     more_sections.hours,
 )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.reliability.children import Ended, computed, eigenmap
 from benchmarks.reliability.commands import Command, Content, commands, make_inputs
+
+PATIENCE_S = 20
+"""Seconds that a database may take to recover before it is started again."""
 
 
 class Bench:
@@ -82,17 +88,27 @@ def _difference(found: Content, wanted: Content) -> str:
 
 @contextmanager
 def bench(name: str, folder: Path, place: Path | None = None) -> Iterator[Bench]:
-    """Yield the bench of a command by name, with its output at `place`; a database gets its own server."""
+    """Yield the bench of a command by name, with its output at `place`; a database gets its own server, there."""
     inputs = folder / "inputs"
     make_inputs(inputs)
     if not commands()[name].database:
         yield Bench(commands()[name], inputs, place or folder / "place")
         return
+    from tests.database import crash, running_server
+
+    data = folder / "data" if place is None else place
+    with ExitStack() as servers:
+        server = servers.enter_context(running_server(data))
+        url = server.replace("/postgres?", "/test?")
+        again = partial(_begin, servers, data)
+        yield DatabaseBench(commands(url)[name], inputs, folder / "outputs", server, again)
+        crash(data)  # the helpers of earlier starts would leave it running
+
+
+def _begin(servers: ExitStack, data: Path) -> None:
     from tests.database import running_server
 
-    with running_server(folder / "data") as server:
-        url = server.replace("/postgres?", "/test?")
-        yield DatabaseBench(commands(url)[name], inputs, folder / "place", server)
+    servers.enter_context(running_server(data))
 
 
 class DatabaseBench(Bench):
@@ -100,22 +116,30 @@ class DatabaseBench(Bench):
 
     BUSY = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'test'"
 
-    def __init__(self, command: Command, inputs: Path, place: Path, server: str) -> None:
-        self.server = server
+    def __init__(self, command: Command, inputs: Path, place: Path, server: str, again: Callable[[], None]) -> None:
+        self.server, self.again = server, again
         super().__init__(command, inputs, place)
 
     def prepare(self) -> None:
-        from tests.database import rows
-
         super().prepare()
-        rows(self.server, "DROP DATABASE IF EXISTS test WITH (FORCE)")
-        rows(self.server, "CREATE DATABASE test")
+        self._rows("DROP DATABASE IF EXISTS test WITH (FORCE)")
+        self._rows("CREATE DATABASE test")
+        self._rows("CHECKPOINT")
 
     def content(self) -> Content:
-        import time
+        while self._rows(self.BUSY) != [(0,)]:  # until the server has noticed that its client is gone
+            time.sleep(0.01)
+        return super().content()
+
+    def _rows(self, statement: str) -> list[Any]:
+        """Return what a statement returns; a server that recovers is waited for, and one that gave up is started."""
+        import psycopg
 
         from tests.database import rows
 
-        while rows(self.server, self.BUSY) != [(0,)]:  # until the server has noticed that its client is gone
-            time.sleep(0.01)
-        return super().content()
+        for _ in range(PATIENCE_S):
+            with suppress(psycopg.OperationalError):
+                return rows(self.server, statement)
+            time.sleep(1)
+        self.again()
+        return rows(self.server, statement)

@@ -43,6 +43,8 @@ def make_inputs(folder: Path) -> None:
     succeed("fit", "graph", folder / "graph.npz", "--out", folder / "nodes", "--batch-size", 64, "--width", 16, *fit)
     index = ("index", folder / "model", folder / "pictures.npy", "--device", "cpu", "--quiet")
     succeed(*index, "--out", folder / "an.index")
+    succeed("index", folder / "model", folder / "more.npy", *SMALL, "--out", folder / "more.index")
+    succeed("export", folder / "more.index", "--to", folder / "old.faiss", "--quiet")
     succeed(
         *("embed", folder / "nodes", folder / "graph.npz", "--neighbours"),
         *("--out", folder / "stored", "--device", "cpu", "--quiet"),
@@ -78,7 +80,7 @@ class Command:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         for name, source in (self.before or {}).items():
-            shutil.copytree(inputs / source, place / name)
+            (shutil.copytree if (inputs / source).is_dir() else shutil.copy)(inputs / source, place / name)
 
 
 def run_content(place: Path) -> Content:
@@ -118,6 +120,18 @@ def file_with_names(name: str) -> Callable[[Path], Content]:
     """Return a reader of a file and of the texts beside it, which mean nothing without the file."""
     both = tree_content(name, f"{name}.ids.json")
     return lambda place: both(place) if (place / name).exists() else {}
+
+
+def faiss_content(place: Path) -> Content:
+    """Return the codes of a FAISS index by their texts: the text at place i of its list is that of id i."""
+    import faiss
+
+    texts = json.loads((place / "codes.faiss.ids.json").read_text())
+    found: Any = faiss.read_index(str(place / "codes.faiss"))
+    flat, ids = found, range(found.ntotal)
+    if isinstance(found, faiss.IndexIDMap2):
+        flat, ids = found.index, faiss.vector_to_array(found.id_map)
+    return {texts[i]: digest(code.tobytes()) for i, code in zip(ids, flat.reconstruct_n(0, found.ntotal), strict=True)}
 
 
 def index_content(place: Path) -> Content:
@@ -231,6 +245,12 @@ def commands(url: str = "") -> dict[str, Command]:
         Command("index append", _index("--add"), before={"an.index": "an.index"}, whole=index_content),
         Command("index replace", _index("--force"), before={"an.index": "an.index"}, whole=index_content),
         *(_export(name) for name in ("codes.parquet", "codes.faiss", "model.onnx")),
+        Command(
+            "export faiss again",
+            lambda inputs, place: ("export", inputs / "an.index", "--to", place / "codes.faiss", "--force", "--quiet"),
+            before={f"codes.faiss{more}": f"old.faiss{more}" for more in ("", ".ids.json")},
+            whole=faiss_content,
+        ),
         Command(
             "database load",
             lambda inputs, place: (

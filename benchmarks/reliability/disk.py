@@ -4,9 +4,10 @@
 
 The output is on a small file system in memory (tmpfs), which this process mounts privately. In half of the rounds it
 has so few pages that the command runs out of space, at evenly spread points between its first and its last page. In the
-others it becomes read-only at a random moment, or is read-only from the start. The command must end with one sentence
-(or succeed, if it needed no more space), leave the old or the new content complete, and succeed when repeated with
-enough space.
+others it becomes read-only at a random moment, or is read-only from the start. For a load into a database, the data of
+the server are on it, and it fills up in all rounds: no disk becomes read-only while a server writes to it. The command
+must end with one sentence (or succeed, if it needed no more space), leave the old or the new content complete, and
+succeed when repeated with enough space.
 """
 
 from __future__ import annotations
@@ -79,8 +80,10 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
         disk = SmallDisk(folder / "place")
         try:
             with bench(given.operation, folder, place=disk.folder / "here") as one:
-                filled(one, disk, given.rounds // 2, found)
-                read_only(one, disk, given.rounds - given.rounds // 2, given.seed, found)
+                full = given.rounds if one.command.database else given.rounds // 2
+                filled(one, disk, full, found)
+                if full < given.rounds:
+                    read_only(one, disk, given.rounds - full, given.seed, found)
         finally:
             disk.close()
 
@@ -94,8 +97,8 @@ def filled(one: Bench, disk: SmallDisk, rounds: int, found: Outcome) -> None:
     for number in range(rounds):
         disk.resize(LARGE)
         one.prepare()
-        # At least one page, since zero means no limit.
-        pages = max(1, (first + (last - first) * number // rounds) // PAGE)
+        # At least one page, since zero means no limit; a database also grows between the rounds.
+        pages = max(1, (disk.used() + (last - first) * number // rounds) // PAGE)
         disk.resize(PAGE * pages)
         ended = start(one.words).ended()
         disk.resize(LARGE)

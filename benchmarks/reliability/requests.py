@@ -90,11 +90,11 @@ class Load:
                 threading.Thread(target=self._repeat, args=(number, fault, pause))
                 for number, (fault, pause) in enumerate(
                     (
-                        (self._replace, 4.0),
-                        (self._add, 1.0),
-                        (self._cut_off, 0.3),
-                        (self._read_slowly, 0.3),
-                        (self._read_slowly, 0.3),
+                        (self._replace, 1.0),
+                        (self._add, 0.3),
+                        (self._cut_off, 0.1),
+                        (self._read_slowly, 0.1),
+                        (self._read_slowly, 0.1),
                     )
                 )
             ]

@@ -6,6 +6,9 @@ Vectors are synthetic, since their values do not affect the measurements. They a
 is the time of the products that every solution needs, x^T x, y^T y and x^T y over all rows, in blocks of the same size
 and in the same precision, measured just before and after. The load of the machine is recorded: clock seconds on a busy
 machine are an upper bound, so CPU seconds are given too.
+
+"disk" fits one large file of float16 rows of norm 1, whose rows 2k and 2k + 1 belong together. It is not in the page
+cache when the fit begins, and its second limit is the time to read it once in the same state.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from eigenmap.training.config import Accelerator
 FEATURES, LENGTH = 384, 64
 WIDE = 768
 ROWS, MANY = 1_000_000, 10_000_000
+REPEATED = 32
+"""Number of different blocks of a large file."""
 METHODS = ("linear", "encode", "neural")
 
 
@@ -87,6 +92,69 @@ def linear(work: Path, rows: int, features: int, dtype: str) -> dict[str, Any]:
     }
 
 
+def write_pairs(file: Path, rows: int, features: int) -> Path:
+    """Write float16 rows of norm 1, of which 2k and 2k + 1 belong together; blocks repeat after a while."""
+    rng, scale = np.random.default_rng(0), (1 + np.arange(features)) ** -0.5
+    blocks = []
+    for _ in range(min(REPEATED, -(-rows // BLOCK))):
+        both = np.repeat(rng.normal(size=(BLOCK // 2, features)), 2, axis=0)
+        some = scale * (both + 0.7 * rng.normal(size=both.shape))
+        blocks.append((some / np.linalg.norm(some, axis=1, keepdims=True)).astype(np.float16))
+    with file.open("wb") as target:
+        head = {"descr": "<f2", "fortran_order": False, "shape": (rows, features)}
+        np.lib.format.write_array_header_2_0(target, head)
+        for k, start in enumerate(range(0, rows, BLOCK)):
+            target.write(blocks[k % len(blocks)][: rows - start].tobytes())
+        target.flush()
+        os.fsync(target.fileno())
+    return file
+
+
+def read_cold(file: Path) -> dict[str, float]:
+    """Time one sequential read of a file that is not in the page cache."""
+    forget(file)
+    buffer = bytearray(1 << 24)
+
+    def work() -> None:
+        with file.open("rb", buffering=0) as source:
+            while source.readinto(buffer):
+                pass
+
+    return timed(work)
+
+
+def forget(file: Path) -> None:
+    """Remove a file from the page cache."""
+    with file.open("rb") as source:
+        os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def disk(work: Path, rows: int, features: int) -> dict[str, Any]:
+    """One fit of a file larger than the memory that it may take."""
+    file = write_pairs(work / "x.npy", rows, features)
+    pairs = np.arange(rows // 2 * 2).reshape(-1, 2)
+    before, reading, held = products(len(pairs), features), read_cold(file), status_bytes("RssAnon")
+    forget(file)
+    taken = timed(lambda: fit_vectors(file, pairs=pairs, progress=False, seed=0))
+    after = products(len(pairs), features)
+    limit = {name: (before[name] + after[name]) / 2 for name in before}
+    return {
+        "rows": rows,
+        "pairs": len(pairs),
+        "features": features,
+        "dtype": "float16",
+        "file_bytes": file.stat().st_size,
+        **taken,
+        "products_seconds": limit["seconds"],
+        "products_cpu_seconds": limit["cpu_seconds"],
+        "share_of_products": limit["cpu_seconds"] / taken["cpu_seconds"],
+        "reading_seconds": reading["seconds"],
+        "share_of_disk": reading["seconds"] / taken["seconds"],
+        "memory_before_mb": held / 2**20,
+        "peak_memory_mb": status_bytes("VmHWM") / 2**20,
+    }
+
+
 def encode(work: Path, rows: int) -> dict[str, Any]:
     """Vectors per second to codes of `LENGTH` features, in memory."""
     rng = np.random.default_rng(0)
@@ -129,13 +197,14 @@ def main(words: list[str] | None = None) -> None:
             "encode": lambda: encode(work, min(given.rows, 500_000)),
             "neural": lambda: neural(work, given.rows, "cpu"),
             "neural, GPU": lambda: neural(work, given.rows, "cuda"),
-            "disk": lambda: linear(work, given.many, WIDE, "float16"),
+            "disk": lambda: disk(work, given.many, WIDE),
         }[name]()
         return {**made, "threads": torch.get_num_threads(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
 
     try:
-        rows = [*(given.methods.split(";") if given.methods else METHODS), *(["disk"] if given.many else [])]
-        measured(given.json, {"rows": given.rows, "many": given.many}, {"seed": 0}, rows, measure)
+        rows = given.methods.split(";") if given.methods else METHODS
+        protocol = {"rows": given.many if given.methods == "disk" else given.rows}
+        measured(given.json, protocol, {"seed": 0}, rows, measure)
     finally:
         shutil.rmtree(work)
 
@@ -145,8 +214,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--work", type=Path, required=True, help="folder for temporary vectors")
     made.add_argument("--json", type=Path, required=True, help="result to write or continue")
     made.add_argument("--rows", type=int, default=ROWS)
-    made.add_argument("--many", type=int, default=0, help=f"rows of {WIDE} float16 numbers to read from disk as well")
-    made.add_argument("--methods", help="names, separated by semicolons (default: those that need no GPU)")
+    made.add_argument("--many", type=int, default=MANY, help=f"rows of {WIDE} float16 numbers for the method disk")
+    made.add_argument("--methods", help="names, separated by semicolons (default: those without GPU and large disk)")
     return made
 
 

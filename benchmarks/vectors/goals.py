@@ -16,6 +16,8 @@ LEVEL = 0.005
 GAIN, SHORT = 0.05, 32
 """Gain over PCA that matters, and the maximum number of features at which it is required."""
 SETS = {"debian": "Debian", "wordnet": "WordNet", "cisi": "CISI", "dbpedia": "DBpedia"}
+SHARE_AT_16 = 0.62 / 0.837
+"""Share of the full vector that the goal of Debian at 16 features corresponds to."""
 MODELS = {"minilm": "MiniLM", "wordllama": "WordLlama"}
 
 
@@ -86,6 +88,8 @@ def compared(found: Found, job: str, length: int, full: int) -> Compared | None:
 def _paired(found: Found, name: str) -> Iterator[Goal]:
     job = f"paired-{name}-minilm"
     wanted = [(64, 1.0, "not below the full vector"), (32, 0.95, "at least 95 % of the full vector")]
+    if name != "debian":
+        wanted.append((16, SHARE_AT_16, f"at least {100 * SHARE_AT_16:.0f} % of the full vector, as on Debian"))
     for length, share, words in wanted:
         one = compared(found, job, length, 384)
         told = f"{label(job)}, {length} of 384 features {words}"
@@ -230,3 +234,27 @@ def _cost(found: Found) -> Iterator[Goal]:
         yield Goal(words, _by_the_clock(rate >= 500_000, busy >= 500_000), figures)
     else:
         yield Goal(words, None)
+    words = "10 million vectors of 768 float16 numbers from disk in less than 2 GB of memory"
+    rows = found.rows("cost-disk", "disk")
+    if rows:
+        figures = (
+            f"{rows[0]['peak_memory_mb']:,.0f} MB; {100 * rows[0]['share_of_disk']:.0f} % of the speed of the disk, "
+            f"{100 * rows[0]['share_of_products']:.0f} % of that of the matrix products"
+        )
+        yield Goal(words, rows[0]["peak_memory_mb"] * 2**20 < 2e9, figures)
+    else:
+        yield Goal(words, None)
+    for words, method, most in (
+        ("The neural head of a million pairs in minutes on the CPU", "neural", 600),
+        ("The neural head of a million pairs in seconds on an H200", "neural, GPU", 60),
+    ):
+        rows = found.rows("cost", method)
+        if not rows:
+            yield Goal(words, None)
+            continue
+        row = rows[0]
+        figures = (
+            f"{row['head_seconds']:.0f} s by the clock, {row['steps']:,} steps, beside other jobs at a load of "
+            f"{row['load']:.0f} on {row['cores']} cores"
+        )
+        yield Goal(words, row["head_seconds"] < most, figures)

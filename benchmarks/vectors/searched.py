@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchmarks.common.pages import emphasise, made_by, table
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import SETS
+from benchmarks.vectors.variants import VARIANTS
 
 LENGTHS = (16, 32, 64)
 
@@ -21,7 +22,8 @@ def words(found: Found) -> Iterator[str]:
     yield "## Variants of the neural head"
     yield (
         "nDCG@10 on the pairs that a fit holds out, of the pairs of split 0 outside the test. The mean is over the "
-        f"lengths 8, 16, 32 ... and both sets. The rows above use the best, {rows[0]['method']}: "
+        f"lengths 8, 16, 32 ... and both sets; {len(rows)} of {len(VARIANTS)} variants were measured. The codes from "
+        f"pairs above use the best, {rows[0]['method']}: "
         f"`{rows[0]['settings']}`. A head that finds less than the linear codes is not kept, and its row then shows "
         "those (marked *)."
     )

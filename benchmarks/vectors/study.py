@@ -7,11 +7,13 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks import DOCS
+from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, Stored
 from benchmarks.vectors import RESULTS
 from benchmarks.vectors.sets import SEEDS
 
 SIDE_BY_SIDE = 1
+WRITTEN_BY = "written by python -m benchmarks vectors page"
 PAIRED = (("debian", "minilm"), ("wordnet", "minilm"), ("debian", "wordllama"), ("wordnet", "wordllama"))
 UNLABELLED = (
     *product(("debian", "wordnet"), ("minilm", "wordllama")),
@@ -53,10 +55,14 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"emoji-s{seed}", "emoji", ("--seed", str(seed)), emoji.METHODS, 60, ["emoji"])
         yield job(f"spaces-s{seed}", "spaces", ("--seed", str(seed)), spaces.METHODS, 60)
     yield job("cost", "cost", ("--work", "{data}"), cost.METHODS, 200, ["debian"])
+    yield job("cost-disk", "cost", ("--work", "{data}", "--methods", "disk"), ["disk"], 1500, ["debian"])
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """docs/vector-benchmarks.md."""
+    """docs/vector-benchmarks.md, and what docs/results.md says of vectors."""
     from benchmarks.vectors import tables
+    from benchmarks.vectors.found import Found
 
     yield DOCS / "vector-benchmarks.md", tables.page(RESULTS)
+    path = DOCS / "results.md"
+    yield path, renewed(path.read_text(encoding="utf-8"), f"vectors: {WRITTEN_BY}", tables.in_short(Found(RESULTS)))

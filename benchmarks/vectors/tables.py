@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
+from textwrap import wrap
 from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
-from benchmarks.vectors.goals import GAIN, SHORT, goals, label, unlabelled_gaps
+from benchmarks.vectors.goals import GAIN, OURS, SHORT, goals, label, unlabelled_gaps
+from benchmarks.vectors.paired import METHODS
 from benchmarks.vectors.storage import BYTES
 
 NAMES = {
@@ -34,6 +36,7 @@ NAMES = {
     "one-space": "**ours, one map for both**",
     "deep-cca": "deep CCA, cca-zoo",
 }
+SHORT_NAMES = {"pca": "PCA", "cca": "CCA", "linear": "ours in closed form", "neural": "ours with a neural head"}
 OPENING = """# Vectors you already have: quality and cost
 
 Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit.
@@ -97,15 +100,47 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def paired(found: Found) -> Iterator[str]:
-    from benchmarks.vectors.paired import METHODS
-
     yield "## From pairs"
     for job in found.jobs("paired-"):
         yield f"### {label(job)}"
         yield fitted_to(found, job)
         yield from curves(found, job, sorted(METHODS, key=list(NAMES).index))
+        yield _ahead(found, job)
         yield _others(found, job)
         yield _seconds(found, job)
+
+
+def _ahead(found: Found, job: str) -> str:
+    """Name the rivals that find more than the better of ours, with the lengths."""
+    said = []
+    for rival in (method for method in found.methods(job) if method not in OURS):
+        for length in found.lengths(job):
+            score = found.score(job, rival, length)
+            ours = max((s for m in OURS if (s := found.score(job, m, length)) is not None), default=None)
+            if score is not None and ours is not None and score > ours:
+                said.append(f"{NAMES[rival]} at {length} features ({score:.3f} against {ours:.3f})")
+    told = f"Ahead of ours: {'; '.join(said)}." if said else "No method measured here is ahead of ours at any length."
+    left = [NAMES[method] for method in METHODS if not found.rows(job, method)]
+    return told + (f" Not run: {'; '.join(left)}." if left else "")
+
+
+def in_short(found: Found) -> str:
+    """Return the paragraph of docs/results.md on vectors."""
+    said = []
+    for name, words in (("debian", "Debian package descriptions"), ("wordnet", "WordNet definitions")):
+        job = f"paired-{name}-minilm"
+        full, cells = found.score(job, "prefix", 384), []
+        for length in (32, 64):
+            scores = {method: found.score(job, method, length) for method in ("pca", "cca", "linear", "neural")}
+            known = {method: score for method, score in scores.items() if score is not None}
+            cells.append(f"{length} features: " + ", ".join(f"{SHORT_NAMES[m]} {s:.3f}" for m, s in known.items()))
+        if full is not None:
+            said.append(f"On {words} the full vector of 384 numbers has {full:.3f}. {'. '.join(cells)}.")
+    return "\n".join(
+        line
+        for part in ["Partners found with MiniLM vectors (nDCG@10 on held-out pairs, means over splits).", *said]
+        for line in wrap(part, 120)
+    )
 
 
 def fitted_to(found: Found, job: str) -> str:
@@ -312,18 +347,28 @@ def pictures(found: Found) -> Iterator[str]:
 
 def cost(found: Found) -> Iterator[str]:
     yield "## Cost"
-    results = found.splits("cost")
+    results = [*found.splits("cost"), *found.splits("cost-disk")]
     if not results:
         yield NOT_RUN
         return
-    yield "\n".join(f"- {line}" for row in results[0]["rows"] for line in _cost(row))
-    yield made_by(results)
+    for result in results:
+        yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
+        yield made_by([result])
 
 
 def _cost(row: dict[str, Any]) -> Iterator[str]:
     load = f"load of the machine {row['load']:.0f}, {row['threads']} threads, {row['cores']} cores"
     took = f"{row['seconds']:.0f} s by the clock, {row['cpu_seconds']:.0f} CPU seconds ({load})"
-    if row["method"] in ("linear", "disk"):
+    if row["method"] == "disk":
+        yield (
+            f"Linear fit of {row['pairs']:,} pairs of {row['rows']:,} vectors of {row['features']} numbers "
+            f"({row['dtype']}, one file of {row['file_bytes'] / 1e9:.1f} GB on disk, not cached): {took}. The three "
+            f"products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "
+            f"{100 * row['share_of_products']:.0f} % of that; reading the file once takes {row['reading_seconds']:.0f} "
+            f"s, {100 * row['share_of_disk']:.0f} % of the clock. Peak memory {row['peak_memory_mb']:,.0f} MB, mapped "
+            f"files included ({row['memory_before_mb']:,.0f} MB before the fit)."
+        )
+    elif row["method"] == "linear":
         yield (
             f"Linear fit of {row['rows']:,} pairs of {row['features']} numbers ({row['dtype']}, from disk): {took}. "
             f"The three products of the moments alone take {row['products_cpu_seconds']:.0f} CPU seconds, "

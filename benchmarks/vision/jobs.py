@@ -15,8 +15,13 @@ from eigenmap.recipes import Recipe
 
 BATCH = 512
 
-Part = Literal["retrieval", "robustness", "accuracy"]
-"""Purpose of a job: codes at every length, only whether it trains, or the best classifier in 200 epochs."""
+Part = Literal["retrieval", "robustness", "accuracy", "candidates", "records"]
+"""Purpose of a job: codes at every length, only whether it trains, or the best classifier.
+
+The last is that of 200 epochs (accuracy), of settings tried alone (candidates), and of the best of these (records).
+"""
+LONG: tuple[Part, ...] = ("candidates", "records")
+"""Parts whose runs keep checkpoints and can be paused (`records.py`)."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Method:
     """
 
     objective: str
-    optimizer: Literal["sgd", "lars"] = "sgd"
+    optimizer: Literal["sgd", "lars", "lamb"] = "sgd"
     options: Mapping[str, Any] = field(default_factory=dict)
     views: str | None = None
     """Views instead of those of the set."""
@@ -40,10 +45,14 @@ class Method:
     """Rates outside the grid, if the best one is known to be at its edge."""
     grid_scale: float = 1.0
     """Factor of the grid, for a loss of another size."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the recipe."""
+    cost: float = 1.0
+    """Duration of a step in units of the default's; an estimate."""
 
     @property
     def grid(self) -> tuple[float, ...]:
-        usual = (0.12, 0.3, 0.75) if self.optimizer == "sgd" else (0.3, 0.6, 1.2)
+        usual = {"sgd": (0.12, 0.3, 0.75), "lars": (0.3, 0.6, 1.2), "lamb": (0.0025, 0.005, 0.01)}[self.optimizer]
         return tuple(round(self.grid_scale * rate, 6) for rate in usual)
 
     @property
@@ -56,7 +65,7 @@ class Method:
 
     @property
     def weight_decay(self) -> float:
-        return 5e-4 if self.optimizer == "sgd" else 1e-6
+        return {"sgd": 5e-4, "lars": 1e-6, "lamb": 1e-2}[self.optimizer]
 
 
 PUBLISHED = {"alpha": "paper", "scale": 20.0}
@@ -90,6 +99,21 @@ METHODS: dict[str, Method] = {
     "scl-scale20": Method("scl", options={"scale": 20.0}, words="SCL's scale 20"),
     "scl-slow-projector": Method("scl", projector_lr_scale=0.3, words="0.3 times the rate for the projector"),
     "scl-fast-projector": Method("scl", projector_lr_scale=3.0, words="3 times the rate for the projector"),
+    # Remedies for large batches, each alone. With a warm-up of 0.4, batch 2,048 has that of batch 512 in steps.
+    "scl-warm": Method("scl", settings={"warmup": 0.4}),
+    "scl-relative": Method("scl", settings={"clip_relative": 0.02, "clip_norm": 0.0}),
+    "scl-lamb": Method("scl", "lamb"),
+    "scl-lars-warm": Method("scl", "lars", settings={"warmup": 0.4}),
+    "scl-average": Method("scl", settings={"weight_average": 0.98}),
+    # Candidates for records on CIFAR-10, each alone: "scl-wide" and one change.
+    "scl-wide-taught": Method("scl-taught", views="cifar-wide", words="a momentum teacher for SCL", cost=1.4),
+    "scl-wide-crops": Method("scl", views="cifar-wide", settings={"crops": 4}, words="four small crops", cost=2.2),
+    "scl-wide-linear": Method("scl", views="cifar-wide", settings={"decay": "linear"}, words="linear decay"),
+    "scl-wide-average": Method("scl", views="cifar-wide", settings={"weight_average": 0.999}, words="averaged weights"),
+    "scl-wide-deep": Method(
+        "scl", views="cifar-wide", settings={"projector_layers": 3}, words="a projector of three layers", cost=1.1
+    ),
+    "scl-cifar-simclr": Method("scl", views="cifar-simclr", words="SimCLR's views for CIFAR-10"),
     # The other leading rows with the crops of "scl-wide".
     "matryoshka-scl-wide": Method("matryoshka-scl", views="cifar-wide"),
     "paper-wide": Method("neuralef", "lars", PUBLISHED, views="cifar-wide", beyond=(2.4, 4.8)),
@@ -145,4 +169,4 @@ class Job:
             precision="bf16-mixed",
             channels_last=True,
             compile=True,
-        )
+        ).but(**method.settings)

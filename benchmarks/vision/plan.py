@@ -18,6 +18,8 @@ Stages, in the order in which they are worth running:
 | wide           | the Gram penalty and the paper's objective at k = 8,192, 20 epochs |
 | crops          | the leading four with the wider crops of `cifar10-resnet18`, 3 seeds |
 | robustness-gram | the Gram penalty over all of that |
+| batches        | batch 2,048 against 512 with each remedy alone, 10 epochs: warm-up, LARS, LAMB, clipping, averages |
+| records        | other settings of the default, each alone, 200 epochs; the best of them for 200, 800 and 1,000 |
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
 rate waits until the screening of that method is complete. A run is finished if its file is in `results/` or in
@@ -52,6 +54,25 @@ VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20", "scl-slow-projector", "scl-
 ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
 ROBUST_ORDERED = ("gram", "gram-lars")
 SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
+REMEDIES = {
+    "scl-warm": (0.75, 0.375, 0.1875),
+    "scl-relative": (0.75, 0.375, 0.1875),
+    "scl-lamb": (0.0025, 0.005, 0.01),
+    "scl-lars-warm": (1.2, 2.4),
+    "scl-average": (0.375,),
+}
+"""Remedies for large batches and their rates (for batch 512)."""
+CANDIDATES = (
+    "scl-wide",
+    "scl-wide-taught",
+    "scl-wide-average",
+    "scl-wide-deep",
+    "scl-wide-linear",
+    "scl-cifar-simclr",
+    "scl-wide-crops",
+)
+"""Settings that may buy accuracy, the recipe first."""
+RECORD_EPOCHS = (200, 800, 1000)
 SEEDS = (0, 1, 2)
 BATCHES, WIDTHS = (512, 256, 2048), (2048, 128, 8192)
 LARGE = 2048
@@ -76,6 +97,7 @@ def training_seconds(job: Job) -> float:
     by_size = pixels * (VIEWS_SHARE + (1 - VIEWS_SHARE) * stem)
     # An estimate: at k = 8,192, projector and objective cost about as much as everything else.
     by_width = (1 + (job.n_components / 8192) ** 2) / (1 + (2048 / 8192) ** 2)
+    by_width *= METHODS[job.method].cost
     return job.epochs * 0.9 * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
 
 
@@ -219,6 +241,28 @@ def _accuracy(finished: Finished) -> Iterator[Job]:
         yield replace(best, epochs=ACCURACY_EPOCHS, part="accuracy")
 
 
+def batches(finished: Finished) -> Iterator[Job]:
+    """The default at batch 512, and each remedy at the large batch and (at its first rate) at 512."""
+    rate = finished.rate(DEFAULT)
+    if rate is not None:
+        yield brief(DEFAULT, rate)
+    for method, rates in REMEDIES.items():
+        yield from (brief(method, tried, batch_size=LARGE) for tried in rates)
+    yield from (brief(method, rates[0]) for method, rates in REMEDIES.items())
+
+
+def records(finished: Finished) -> Iterator[Job]:
+    """Every candidate alone; then the one with the best held-out kNN accuracy of the stored code, at each length."""
+    rate = recipes.get("cifar10-resnet18").lr
+    tried = [Job("cifar10", method, rate, ACCURACY_EPOCHS, part="candidates") for method in CANDIDATES]
+    yield from tried
+    results = {job: finished.result(job) for job in tried}
+    scores = {job: result.get("knn_code_held_out", 0.0) for job, result in results.items() if result is not None}
+    if finished.assume_rates or len(scores) == len(tried):
+        best = max(tried, key=lambda job: scores.get(job, 0.0))
+        yield from (replace(best, epochs=epochs, part="records") for epochs in RECORD_EPOCHS)
+
+
 STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "screening": screening,
     "finals-cifar10": _finals("cifar10", LEADING, SEEDS),
@@ -234,6 +278,8 @@ STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {
     "wide": wide,
     "crops": _crops,
     "robustness-gram": _robustness(ROBUST_ORDERED, WIDTHS),
+    "batches": batches,
+    "records": records,
 }
 
 

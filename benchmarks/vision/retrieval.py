@@ -93,12 +93,25 @@ def run(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--eager", action="store_true", help="do not compile the network")
+    add_job(parser)
     parser.add_argument("--study", action="store_true", help="measure fixed ridges and exponents too (slow)")
     parser.add_argument("--codes", type=Path, help="folder for codes-<set>.npz")
     parser.add_argument("--default-codes", type=Path, help="the same, if it is the default's final run with seed 0")
+    given = parser.parse_args()
+    job = given_job(given)
+    default = (job.method, job.seed, job.epochs) == (plan.DEFAULT, 0, plan.FINAL_EPOCHS)
+    folder = given.codes or (given.default_codes if default else None)
+    codes = folder and folder / f"codes-{job.data}.npz"
+    result = run(job, given.data, compiled=not given.eager, study=given.study, codes=codes)
+    harness.write(given.results / f"{job.name}.json", result)
+    print(summary(result))
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe a run and its place."""
+    parser.add_argument("--data", type=Path, required=True, help="folder with <set>.npz")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--eager", action="store_true", help="do not compile the network")
     parser.add_argument("--set", choices=sets.SETS, default="cifar10")
     parser.add_argument("--method", choices=METHODS, required=True)
     parser.add_argument("--rate", type=float, required=True)
@@ -107,15 +120,12 @@ def main() -> None:
     parser.add_argument("--components", type=int, default=2048)
     parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--part", choices=get_args(Part), default="retrieval")
-    given = parser.parse_args()
+
+
+def given_job(given: argparse.Namespace) -> Job:
+    """Return the run that the options describe."""
     size = given.components, given.batch_size
-    job = Job(given.set, given.method, given.rate, given.epochs, given.seed, *size, part=given.part)
-    default = (job.method, job.seed, job.epochs) == (plan.DEFAULT, 0, plan.FINAL_EPOCHS)
-    folder = given.codes or (given.default_codes if default else None)
-    codes = folder and folder / f"codes-{job.data}.npz"
-    result = run(job, given.data, compiled=not given.eager, study=given.study, codes=codes)
-    harness.write(given.results / f"{job.name}.json", result)
-    print(summary(result))
+    return Job(given.set, given.method, given.rate, given.epochs, given.seed, *size, part=given.part)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import DOCS
 from benchmarks.common.plan import Job, Place, planned
 from benchmarks.vision import RESULTS, plan, transfer
+from benchmarks.vision.jobs import LONG
 from benchmarks.vision.jobs import Job as Run
 
 SIDE_BY_SIDE = plan.SIDE_BY_SIDE
@@ -65,7 +66,7 @@ def jobs(place: Place) -> Iterator[Job]:
         done = run in finished
         yield Job(
             run.name,
-            "vision.retrieval",
+            "vision.records" if run.part in LONG else "vision.retrieval",
             words_of(run),
             seconds=plan.wall_seconds(run, place.side_by_side),
             stage=stage,

@@ -23,6 +23,7 @@ from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import parse_json, read_regular
 from eigenmap.core.words import shortened
+from eigenmap.networks.projector import MOST_LAYERS
 
 MODEL_FORMAT = "eigenmap-model"
 KERNEL_FORMAT = "eigenmap-kernel-model"
@@ -198,9 +199,10 @@ def _shapes(about: Mapping[str, Any], r: int, own_encoder: bool) -> dict[str, tu
     }
     if kind_of(input) == "vectors":
         return shapes | _vector_shapes(network, input["length"], encoder["width"])
+    layers = network.get("projector_layers", 2)
     shapes |= {
         "network.projector.layers.0.weight": (network["hidden"], network["out_features"]),
-        "network.projector.layers.3.weight": (network["n_components"], network["hidden"]),
+        f"network.projector.layers.{3 * layers - 3}.weight": (network["n_components"], network["hidden"]),
     }
     if _of_neighbours(about):
         long = r * WAYS[about["neighbours"]["way"]]
@@ -339,7 +341,10 @@ _VECTOR_ENCODER: Checks = {
     "plain?": ("true or false", lambda value: isinstance(value, bool)),
 }
 _VECTOR_NETWORK: Checks = dict.fromkeys(("n_components", "out_features"), ("a whole number of at least 1", SIZE))
-_NETWORK: Checks = dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE))
+_NETWORK: Checks = {
+    **dict.fromkeys(("n_components", "hidden", "out_features"), ("a whole number of at least 1", SIZE)),
+    "projector_layers?": (f"a whole number from 2 to {MOST_LAYERS}", whole_between(2, MOST_LAYERS)),
+}
 _KINDS: Mapping[str, tuple[Checks, Checks, Checks]] = {
     "images": (_IMAGES, _ENCODER, _NETWORK),
     "nodes": (_NODES, _NODE_ENCODER, _NETWORK),

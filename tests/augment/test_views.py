@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eigenmap.augment import pixels
 from eigenmap.augment import views as augmentation
+from eigenmap.augment.views import SmallCrops, half_size
 from eigenmap.core.errors import EigenmapError
 from eigenmap.relations import (
     IMAGENET_STANDARDISATION,
@@ -247,6 +248,20 @@ def test_the_plain_view_of_a_squeezed_picture_is_that_of_the_picture() -> None:
             expected = plain_view(picture, 48, UNIT, share)
             found = plain_view(squeezed.round().to(torch.uint8), 48, UNIT, share, shape)
             torch.testing.assert_close(found, expected, atol=0.02, rtol=0)
+
+
+def test_small_crops_have_half_the_size_and_repeat_with_their_draws() -> None:
+    images = photos()
+    crops = SmallCrops(TwoViews("cifar", 21, UNIT), count=3)
+    draws = crops.draw(6, (3, 20, 20), generator(1))
+    made = crops.apply(images, draws)
+    assert made.shape == (3, 6, 3, 10, 10)
+    areas = torch.cat([each.boxes[:, 2].abs() * each.boxes[:, 3].abs() for each in draws])
+    assert float(areas.min()) > 0.04 and float(areas.max()) < 0.31
+    assert len({tuple(each.boxes[0].tolist()) for each in draws}) == 3  # each crop is another part of the image
+    part = crops.apply(images[2:4], [each[2:4] for each in draws])
+    torch.testing.assert_close(part, made[:, 2:4])
+    assert half_size(1) == 1
 
 
 def test_crops_of_whole_pictures_are_not_rotated() -> None:

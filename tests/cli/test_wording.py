@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from eigenmap.cli import app
 from eigenmap.cli.wording import in_command_words, options_of
 from tests.cli.run import refused, succeed
 from tests.end_to_end.photos import pictures
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def test_each_door_has_its_own_words(tmp_path: Path, photos: Path, model_dir: Path) -> None:
@@ -28,6 +33,8 @@ def test_words_and_paths_stay_as_they_are() -> None:
     assert options["encoder_weights"] == "--encoder-weights" and options["n_components"] == "--components"
     for same in ("the force is with you", "/a/batch_size/b and batch_size.npy", "it is 'n_components'", "label=cat"):
         assert in_command_words(same, options) == same
+    flag = "give standardisation=IMAGENET_STANDARDISATION, which reads"
+    assert in_command_words(flag, options) == "give --imagenet, which reads" and in_command_words(flag, {}) == flag
     assert in_command_words("give it as out=. Try lr=0.01.", options) == "give it as --out. Try --lr 0.01."
 
 
@@ -45,12 +52,22 @@ def test_flags_do_not_look_as_if_they_took_values() -> None:
     assert re.search(r"--device +<auto\|cpu\|cuda>", succeed("embed", "--help").out)
 
 
-def test_no_message_of_the_database_names_an_option() -> None:
-    """They are raised for callers in Python too; `in_command_words` translates them for the command line."""
-    import eigenmap.search.postgres as room
+def test_no_error_of_the_library_names_an_option() -> None:
+    """They are raised for callers in Python too; `in_command_words` translates them for the command line.
 
-    for path in sorted(Path(room.__file__).parent.glob("*.py")):
-        assert not re.search(r"--[a-z]", path.read_text(encoding="utf-8")), path.name
+    Whole commands in backquotes, and those of other programs, are recommended through every door.
+    """
+    import eigenmap
+
+    root = Path(eigenmap.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] == "cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                text = "".join(each.value for each in ast.walk(node.exc) if _is_text(each))  # type: ignore[attr-defined]
+                named = re.search(r"--[a-z]", re.sub("`[^`]*`", "", text))
+                assert not named, f"{path.relative_to(root)}, line {node.lineno}: {text}"
     options = {"force": "--force", "replace": "--force", "model": "--model"}
     assert in_command_words("choose another table, or use replace=True", options).endswith("or use --force")
     assert in_command_words("give the folder of its run as model=", options).endswith("as --model")

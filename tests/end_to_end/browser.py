@@ -88,4 +88,4 @@ class Tab:
 
     def close(self) -> None:
         self.context.close()
-        assert self.complaints == [] and self.elsewhere == []
+        assert (self.complaints, self.elsewhere) == ([], [])

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Browser
 
+from eigenmap.search import CodeIndex
 from eigenmap.service.app import create_app
 from eigenmap.service.explorer import Explorer
 from tests.cli.run import succeed
@@ -113,4 +114,21 @@ def test_a_narrow_page_does_not_overflow(folder: Path, chromium: Browser, shots:
             page.wait_for_timeout(100)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             tab.shot(shots, f"texts-390-{view or 'search'}")
+        tab.close()
+
+
+def test_a_chart_that_needs_labels_says_so(tmp_path: Path, chromium: Browser, shots: Path) -> None:
+    index = CodeIndex(4, where=tmp_path / "plain.index")
+    index.add(np.random.default_rng(0).normal(size=(20, 4)), [f"item {i}" for i in range(20)])
+    explorer = Explorer.open(tmp_path / "plain.index")
+    app = create_app(explorer)
+    with serving(app) as client:
+        tab = Tab(chromium, str(client.base_url).rstrip("/"))
+        page = tab.open()
+        tab.until("() => document.getElementById('quality').textContent.startsWith('Needs labels')")
+        tab.until("() => document.querySelectorAll('#results-a .item').length === 19")
+        tab.shot(shots, "no-labels")
+        explorer.quality_known = False  # as while it is being measured
+        page.reload()
+        tab.until("() => document.getElementById('quality').textContent.startsWith('Being measured')")
         tab.close()

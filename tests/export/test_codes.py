@@ -68,34 +68,63 @@ def test_a_length_that_no_code_has(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_names_are_never_beside_an_index_of_others(tmp_path: Path) -> None:
-    """At every moment there are the names of the index that is there, or none; so after a kill."""
+def read_pair(out: Path) -> dict[str, bytes]:
+    """Return the codes of a FAISS index by the texts beside it."""
+    texts = json.loads(out.with_name(f"{out.name}.ids.json").read_text())
+    found = faiss.read_index(str(out))
+    ids = faiss.vector_to_array(found.id_map) if isinstance(found, faiss.IndexIDMap2) else range(found.ntotal)
+    flat = found.index if isinstance(found, faiss.IndexIDMap2) else found
+    return {texts[i]: code.tobytes() for i, code in zip(ids, flat.reconstruct_n(0, found.ntotal), strict=True)}
+
+
+@pytest.mark.parametrize("count", [20, 50, 90])
+def test_a_replaced_index_has_its_texts_at_every_moment(tmp_path: Path, count: int) -> None:
+    """A kill leaves the old or the new codes under their texts, and the next export leaves the plain files."""
     out, names = tmp_path / "codes.faiss", tmp_path / "codes.faiss.ids.json"
     (tmp_path / "codes.ids.json").write_text("of codes.npy")
     export_faiss(made(TEXTS), out)
-    fewer = CodeIndex(6, "cosine", fingerprint="abc")
-    fewer.add(CODES[:20], TEXTS[:20])
-    seen = []
+    other = CodeIndex(6, "cosine", fingerprint="abc")
+    other.add(np.random.default_rng(1).normal(size=(count, 6)), [f"other {i}" for i in range(count)])
+    export_faiss(other, tmp_path / "wanted.faiss")
+    pairs = [read_pair(out), read_pair(tmp_path / "wanted.faiss")]
+    seen: list[tuple[int, tuple[bytes, bytes]]] = []
 
     def look(event: str, _: tuple[object, ...]) -> None:
         if looking and event in ("os.rename", "os.remove", "open"):
             looking.clear()  # what follows opens files itself
-            seen.append(
-                (faiss.read_index(str(out)).ntotal, len(json.loads(names.read_text())) if names.exists() else 0)
-            )
+            seen.append((pairs.index(read_pair(out)), (out.read_bytes(), names.read_bytes())))
             looking.append(True)
 
     looking: list[bool] = [True]
     sys.addaudithook(look)
-    export_faiss(fewer, out)
+    export_faiss(other, out)
     looking.clear()
-    assert set(seen) == {(50, 50), (50, 0), (20, 0), (20, 20)}
-    assert len(json.loads(names.read_text())) == faiss.read_index(str(out)).ntotal == 20
-    numbers = CodeIndex(6, "cosine", fingerprint="abc")
-    numbers.add(CODES, NUMBERS)
-    export_faiss(numbers, out)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.faiss", "codes.ids.json"]
-    assert (tmp_path / "codes.ids.json").read_text() == "of codes.npy"
+    assert {which for which, _ in seen} == {0, 1}
+    states = {files for _, files in seen}
+    assert len(states) == 6  # the old pair, after each of four steps, and the new pair
+    for index, texts in states:  # as after a kill
+        out.write_bytes(index)
+        names.write_bytes(texts)
+        export_faiss(other, out)
+        assert out.read_bytes() == (tmp_path / "wanted.faiss").read_bytes()
+        assert names.read_bytes() == (tmp_path / "wanted.faiss.ids.json").read_bytes()
+    export_faiss(made(NUMBERS), out)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"codes.faiss", "codes.ids.json", "wanted.faiss", "wanted.faiss.ids.json"}
+
+
+def test_equal_texts_stay_in_place_and_odd_ones_are_replaced(tmp_path: Path) -> None:
+    out, names = tmp_path / "codes.faiss", tmp_path / "codes.faiss.ids.json"
+    export_faiss(made(TEXTS), out, dim=4)
+    export_faiss(made(TEXTS), out)
+    assert faiss.read_index(str(out)).d == 6
+    for odd in ("[1, 2]", "{}", "no JSON"):
+        names.write_text(odd)
+        export_faiss(made(TEXTS), out)
+        assert json.loads(names.read_text()) == TEXTS and faiss.read_index(str(out)).d == 6
+    (tmp_path / ".codes.faiss.step").write_text("left by a kill")
+    export_faiss(made(TEXTS), out)
+    assert {path.name for path in tmp_path.iterdir()} == {"codes.faiss", "codes.faiss.ids.json"}
 
 
 def test_a_new_index_is_never_without_its_names(tmp_path: Path) -> None:

@@ -158,6 +158,22 @@ def test_the_length_of_training_is_epochs_or_steps_or_minutes() -> None:
     assert "Time is short" in said[1] and len(said) == 2
 
 
+def test_crops_averages_and_deeper_projectors_make_a_model_that_loads(tmp_path: Path) -> None:
+    settings = {"crops": 2, "weight_average": 0.9, "projector_layers": 3, "decay": "late", "clip_relative": 0.1}
+    model = fit(encoder="small-cnn", out=tmp_path / "run", objective="scl", optimizer="lamb", **settings)
+    loaded = Eigenmap.load(tmp_path / "run")
+    assert loaded.network.projector.n_layers == 3
+    np.testing.assert_allclose(loaded.encode(IMAGES), model.encode(IMAGES), atol=1e-6)
+    stored = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert stored["training"]["recipe"].items() >= settings.items() and stored["network"]["projector_layers"] == 3
+
+
+def test_an_encoder_that_cannot_take_small_crops_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=r"encoder Flat cannot take an input of shape \(3, 6, 6\)"):
+        fit(crops=2, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
+
+
 def test_what_decides_can_be_given_as_a_recipe() -> None:
     recipe = recipes.get("catalogue").but(n_components=5, batch_size=10, lr=1e-3)
     about = fit(n_components=None, recipe=recipe, batch_size=None).training["recipe"]
@@ -263,13 +279,37 @@ class Constant(Flat):
     [
         ({"encoder": "small-cnn"}, "epochs=0.*encoder_weights"),
         ({"codes": "projector"}, "epochs=0.*projector"),
-        ({"encoder": Constant()}, "constant"),
+        ({"encoder": Constant()}, "encoder returns the same features for every image.*encoder_weights"),
     ],
     ids=["no weights", "untrained projector", "constant features"],
 )
-def test_without_training_there_must_be_something_to_order(settings: dict[str, Any], words: str) -> None:
+def test_without_training_there_must_be_something_to_order(
+    settings: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    given = {"encoder": Flat(), "epochs": 0, "batch_size": 16, "device": "cpu", **settings}
     with pytest.raises(EigenmapError, match=words):
-        fit_images(IMAGES, 6, **{"encoder": Flat(), "epochs": 0, "batch_size": 16, "device": "cpu", **settings})
+        fit_images(IMAGES, 6, out=tmp_path / "run", **given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_earlier_run_stays_whole_if_there_is_nothing_to_order(tmp_path: Path) -> None:
+    fit(out=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "checkpoint.pt" in before
+    settings: dict[str, Any] = {"epochs": 0, "batch_size": 16, "device": "cpu", "force": True}
+    with pytest.raises(EigenmapError, match="same features"):
+        fit_images(IMAGES, 6, encoder=Constant(), out=tmp_path, **settings)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    fit_images(IMAGES, 6, encoder=Flat(), out=tmp_path, **settings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 0}, {"steps": 4}], ids=["frozen", "trained"])
+def test_fewer_held_out_images_than_features(settings: dict[str, Any], tmp_path: Path) -> None:
+    given = {"encoder": Flat(64), "batch_size": 16, "device": "cpu", "progress": False, **settings}
+    model = fit_images(IMAGES, 24, out=tmp_path / "run", **given)
+    assert model.training["held_out_images"] == 8 < model.n_components == 24
+    assert np.isfinite(model.encode(IMAGES)).all() and np.isfinite(model.eigenvalues_).all()
 
 
 def test_a_run_resumes_where_it_stopped(tmp_path: Path) -> None:
@@ -454,6 +494,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(tmp
         ({"out": None, "resume": True}, "out="),
         ({"objective_options": {3: 4}}, "objective_options.*mapping"),
         ({"n_components": 1}, "n_components.*2"),
+        ({"projector_layers": 1}, "projector_layers.*2"),
+        ({"crops": -1}, "crops.*0"),
+        ({"weight_average": 1.0}, "weight_average"),
+        ({"decay": "slow"}, "decay.*cosine, linear, late"),
     ],
     ids=str,
 )

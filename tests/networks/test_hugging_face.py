@@ -50,7 +50,7 @@ def test_a_model_is_ordered_without_training_and_loaded_again(folder: Path, tmp_
 
 
 def test_channels_and_names_are_checked(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(em.EigenmapError, match=r"3 channels, not 1.*imagenet"):
+    with pytest.raises(em.EigenmapError, match=r"3 channels, not 1.*IMAGENET"):
         build_encoder(f"hf:{folder}", channels=1, image_size=16)
     with pytest.raises(em.EigenmapError, match="nowhere"):
         require_encoder(f"hf:{tmp_path}/nowhere")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 Reference = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 KERNELS = ("pairs", "weights", "block", "sparse")
-LEARNING = ("swav", "moco", "byol", "simsiam")
+LEARNING = ("swav", "moco", "byol", "simsiam", "scl-taught")
 NO_GRAM = ("barlow-twins", "vicreg", "simclr", "info-nce", "matryoshka-info-nce", "nt-logistic", *LEARNING)
 
 

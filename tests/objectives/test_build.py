@@ -35,6 +35,7 @@ def test_names() -> None:
         "swav",
         "moco",
         "byol",
+        "scl-taught",
         "simsiam",
     }
 

@@ -77,6 +77,18 @@ def test_processes_together_see_the_batch_of_one(world_size: int) -> None:
         torch.testing.assert_close(torch.cat([b.x_plus for b in batches]), whole.x_plus, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_small_crops_are_of_the_images_of_the_batch(world_size: int) -> None:
+    alone = make(views=SAME, crops=3)
+    whole = alone.crops(5)
+    assert whole.shape == (3, 8, 1, 2, 2)
+    for crop in whole:
+        assert which(crop) == which(alone.batch(5).x)
+    parts = [make(views=SAME, crops=3, rank=rank, world_size=world_size).crops(5) for rank in range(world_size)]
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+    assert not torch.equal(make(crops=1).crops(0), make(crops=1).crops(1))
+
+
 def test_a_batch_can_be_replayed_in_pieces() -> None:
     pairs = make(rank=1, world_size=2)
     whole = pairs.batch(2)

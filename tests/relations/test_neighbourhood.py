@@ -9,6 +9,7 @@ import torch
 
 from eigenmap import EigenmapError
 from eigenmap.data.graphs.adjacency import build_adjacency
+from eigenmap.relations import neighbourhood
 from eigenmap.relations.neighbourhood import Edges, missing_nodes, new_nodes
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
 from tests.relations.dense_propagation import edge_list, propagated, random_weights, smoothing
@@ -149,3 +150,22 @@ def test_missing_nodes_are_numbers_or_a_mask() -> None:
     assert not missing_nodes(None, 3).any()
     with pytest.raises(EigenmapError, match=r"missing.*0 to 2"):
         missing_nodes([3], 3)
+
+
+@pytest.mark.parametrize("way", [Propagation("S2"), Propagation("pagerank", 0.2)], ids=lambda way: way.in_words)
+def test_dense_and_sparse_matrices_of_a_neighbourhood_agree(way: Propagation, monkeypatch: pytest.MonkeyPatch) -> None:
+    W, h = random_weights(25, 50), np.random.default_rng(4).normal(size=(28, 4)).astype(np.float32)
+    stored = Stored(way, W, h[:25])
+    # Repeated edges, both directions and a self-loop count as in any graph.
+    index = np.array([[25, 25, 3, 25, 26, 27, 27, 26], [3, 7, 25, 3, 25, 1, 27, 2]])
+    found = []
+    for most in (neighbourhood.DENSE, 0):
+        monkeypatch.setattr(neighbourhood, "DENSE", most)
+        around = new_nodes(Edges.of(index, 28), stored, 3)
+        assert scipy.sparse.issparse(around.inside) == (most == 0)
+        found.append(around.states(way, h[25:], stored.states(around.around))[-1])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    ones = Edges.of((index, np.ones(8)), 28)  # with weights, repeated edges add up
+    clean = Edges.of((np.array([[25, 25, 26, 27, 26], [3, 7, 25, 1, 2]]), np.ones(5)), 28)
+    weighted, plain = (new_nodes(edges, stored, 3) for edges in (ones, clean))
+    assert weighted.around.tolist() == plain.around.tolist() == around.around.tolist() == [1, 2, 3, 7]

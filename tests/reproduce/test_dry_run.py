@@ -13,7 +13,7 @@ from tests.reproduce.test_sets import write
 
 
 def test_data_are_counted_and_incomplete_ones_named(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"--scale paper needs --data"):
+    with pytest.raises(EigenmapError, match=r"scale=paper needs a folder as data="):
         find_data("paper", None)
     with pytest.raises(EigenmapError, match=r"train does not exist.*ImageNet as released"):
         find_data("paper", tmp_path)

@@ -27,7 +27,7 @@ def test_own_images_or_those_asked_for(tmp_path: Path) -> None:
     write_voc(tmp_path)
     (voc,) = load_searches("tiny", sets, [f"voc2012={tmp_path}"], 10)
     assert voc.name == "voc2012" and voc.top == 100 and len(voc.queries) == 2
-    with pytest.raises(EigenmapError, match=r"--search coco=DIR"):
+    with pytest.raises(EigenmapError, match=r"search=, such as coco=DIR"):
         check_searches("paper", [])
     assert check_searches("tiny", []) == {}
     (checked,) = check_searches("paper", [f"voc2012={tmp_path}"]).values()

@@ -48,7 +48,7 @@ def test_cifar_folders_and_file(tmp_path: Path) -> None:
 
 
 def test_incomplete_sets_are_told_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(EigenmapError, match=r"--scale paper needs --data DIR with ImageNet.*train/ and val/"):
+    with pytest.raises(EigenmapError, match=r"scale=paper needs a folder as data=, with ImageNet.*train/ and val/"):
         load_sets("paper", None)
     write(tmp_path / "train", ["n01440764"])
     with pytest.raises(EigenmapError, match=r"val does not exist.*ImageNet as released"):

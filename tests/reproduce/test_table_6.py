@@ -58,7 +58,7 @@ def test_graphs_without_labels_and_no_graph(tmp_path: Path) -> None:
     graph = generated_graph()
     np.savez(tmp_path / "bare.npz", x=graph.x, edge_index=graph.edge_index)
     np.savez(tmp_path / "graph.npz", x=graph.x, edge_index=graph.edge_index, y=graph.y)
-    with pytest.raises(EigenmapError, match=r"--scale paper needs --data GRAPH: ogb:ogbn-products"):
+    with pytest.raises(EigenmapError, match=r"scale=paper needs a graph as data=, such as ogb:ogbn-products"):
         load_labelled_graph("paper", None)
     with pytest.raises(EigenmapError, match=r"bare.npz has no labels"):
         load_labelled_graph("small", str(tmp_path / "bare.npz"))

@@ -277,8 +277,6 @@ class ExportFaiss(ExportParquet):
 class ExportFaissTexts(ExportParquet):
     """The same, with ids that are texts, and so in a file beside it."""
 
-    gap = True
-
     def export(self, folder: Path, index: CodeIndex) -> None:
         texts = CodeIndex(K, "inner")
         (batch,) = index.batches()
@@ -290,9 +288,12 @@ class ExportFaissTexts(ExportParquet):
 
         names = [*folder.glob("*.ids.json")]
         found: Any = faiss.read_index(str(existing(folder / "codes.faiss")))
-        return table(
-            json.loads(existing((names or [folder / "names"])[0]).read_bytes()), found.reconstruct_n(0, found.ntotal)
-        )
+        texts = json.loads(existing((names or [folder / "names"])[0]).read_bytes())
+        if isinstance(found, faiss.IndexIDMap2):  # between two steps
+            numbers, flat = faiss.vector_to_array(found.id_map), found.index
+        else:
+            numbers, flat = range(found.ntotal), found
+        return table([texts[i] for i in numbers], flat.reconstruct_n(0, found.ntotal))
 
 
 class ExportMap(Operation):

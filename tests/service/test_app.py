@@ -136,6 +136,8 @@ def test_pictures(client: httpx.Client, photo_folder: Path) -> None:
     assert Image.open(io.BytesIO(answer.content)).size == (16, 16)
     assert item["picture"].startswith("data:image/png;base64,")
     assert client.get(f"/api/items/{item['key']}").json()["metadata"] == item["metadata"]
+    pictured = client.get(f"/api/items/{item['key']}", params={"pictures": True}).json()
+    assert pictured["picture"].startswith("data:image/") and pictured["metadata"] == item["metadata"]
     assert client.get("/api/items/Z29uZQ").status_code == client.get("/api/images/Z29uZQ").status_code == 404
 
 

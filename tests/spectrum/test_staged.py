@@ -129,6 +129,16 @@ def test_a_head_longer_than_the_projector_takes_all_of_it() -> None:
     assert found.head == 2 and found.n_components == WIDTH + 2
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_a_head_longer_than_the_rank_of_the_projector_has_that_rank(rank: int) -> None:
+    copies = torch.randn(rank, COMPONENTS, generator=torch.Generator().manual_seed(0)).double()
+    x, x_plus = (torch.cat([z[:, :WIDTH], z[:, WIDTH : WIDTH + rank] @ copies], dim=1) for z in views(300))
+    moments = Moments(x.shape[1]).update(x, x_plus)
+    found = staged_alignment(moments, moments, (x, x_plus), width=WIDTH)
+    assert found.head == rank < HEAD and found.n_components == WIDTH + rank
+    assert bool(torch.isfinite(found.rotation).all() and torch.isfinite(found.eigenvalues).all())
+
+
 @pytest.mark.parametrize("constant", [slice(0, WIDTH), slice(WIDTH, None)], ids=["encoder", "projector"])
 def test_an_output_that_is_constant_is_a_collapse(constant: slice) -> None:
     x, x_plus = views(100)

@@ -34,6 +34,12 @@ from eigenmap.training.config import TrainingConfig
         ("checkpoint_every", 0, "1"),
         ("accelerator", "tpu", "auto, cpu, cuda"),
         ("devices", 0, "1"),
+        ("decay", "slow", "cosine, linear, late"),
+        ("clip_relative", 0.0, "above 0"),
+        ("clip_relative", "much", "above 0"),
+        ("weight_average", 1.0, r"in \[0, 1\)"),
+        ("weight_average", "much", "a finite number"),
+        ("crops", -1, "0"),
     ],
 )
 def test_a_bad_value_is_named_with_what_is_allowed(setting: str, value: Any, allowed: str) -> None:
@@ -45,3 +51,14 @@ def test_the_trajectory_leaves_bookkeeping_out() -> None:
     config = TrainingConfig(steps=10)
     assert config.trajectory() == TrainingConfig(steps=10, check_every=7, devices=2, tensorboard=True).trajectory()
     assert config.trajectory() != TrainingConfig(steps=10, accumulate=2).trajectory()
+
+
+def test_later_settings_count_only_if_they_are_used() -> None:
+    assert not {"decay", "clip_relative", "weight_average", "crops"} & TrainingConfig(steps=10).trajectory().keys()
+    used = {"decay": "linear", "clip_relative": 0.1, "weight_average": 0.9, "crops": 2}
+    assert used.items() <= TrainingConfig(steps=10, **used).trajectory().items()
+
+
+def test_small_crops_need_undivided_batches() -> None:
+    with pytest.raises(EigenmapError, match=r"^crops .*accumulate.*3"):
+        TrainingConfig(steps=10, crops=3, accumulate=2)

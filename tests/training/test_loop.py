@@ -107,6 +107,63 @@ def test_one_step_is_one_forward_pass_over_both_views_and_one_plain_gradient_ste
         torch.testing.assert_close(a, b)
 
 
+class CroppedRelation(ToyRelation):
+    """Two further, noisier copies of every point."""
+
+    def crops(self, step: int) -> torch.Tensor:
+        x = self.batch(step).x
+        return torch.stack(
+            [x + noise for noise in torch.randn(2, *x.shape, generator=torch.Generator().manual_seed(7))]
+        )
+
+
+def test_small_crops_are_compared_with_both_views() -> None:
+    network, twin = ToyNetwork(dropout=0), ToyNetwork(dropout=0)
+    config = TrainingConfig(steps=1, optimizer="sgd", lr=0.1, weight_decay=0.0, crops=2, accelerator="cpu")
+    result = train(network, CroppedRelation(), build("scl"), config)
+
+    x, x_plus, _ = ToyRelation().batch(0)
+    _, psi = twin(torch.cat([x, x_plus]))
+    _, of_crops = twin(CroppedRelation().crops(0).flatten(0, 1))
+    scl, views = build("scl"), psi.chunk(2)
+    losses = [scl(*views), *(scl(crop, view) for crop in of_crops.chunk(2) for view in views)]
+    loss = sum(losses) / 5
+    loss.backward()
+    with torch.no_grad():
+        for p in twin.parameters():
+            p -= 0.1 * p.grad
+    assert result.history[0]["loss"] == pytest.approx(loss.item())
+    for a, b in zip(network.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("relation", "objective", "words"),
+    [
+        (ToyRelation(), "scl", "ToyRelation has no small crops"),
+        (CroppedRelation(), "byol", "BYOL has state of its own"),
+    ],
+)
+def test_small_crops_that_cannot_be_used_are_refused(relation: ToyRelation, objective: str, words: str) -> None:
+    config = TrainingConfig(steps=1, crops=2, accelerator="cpu")
+    with pytest.raises(EigenmapError, match=f"^crops is 2, but {words}"):
+        train(ToyNetwork(), relation, build(objective), config)
+
+
+@pytest.mark.parametrize("name", ["clip_relative", "decay"])
+def test_relative_clipping_and_other_decays_reach_the_step(name: str) -> None:
+    used = {"clip_relative": 1e-4} if name == "clip_relative" else {"decay": "linear"}
+    networks = [ToyNetwork(dropout=0), ToyNetwork(dropout=0)]
+    for network, settings in zip(networks, ({}, used), strict=True):
+        config = TrainingConfig(steps=3, optimizer="sgd", lr=0.1, accelerator="cpu", **settings)
+        train(network, ToyRelation(), build("scl"), config)
+    start = ToyNetwork(dropout=0).projector.weight
+    plain, other = ((network.projector.weight - start).detach() for network in networks)
+    assert not torch.equal(plain, other)
+    if name == "clip_relative":
+        assert float(other.norm()) < 0.01 * float(plain.norm())
+
+
 def test_a_clip_norm_of_zero_clips_nothing() -> None:
     """A number can switch off a recipe's clipping."""
     networks = [ToyNetwork(dropout=0), ToyNetwork(dropout=0)]

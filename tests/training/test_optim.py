@@ -9,6 +9,7 @@ from torch import nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
+from eigenmap.training.lamb import LAMB
 from eigenmap.training.optim import LARS, build_optimizer, parameter_groups, schedule, set_rates
 from tests.training.toys import ToyNetwork
 
@@ -59,7 +60,9 @@ def test_lars_returns_the_closure_and_leaves_parameters_without_gradient() -> No
     assert torch.equal(b, torch.ones(2, 2)) and not torch.equal(a, b)
 
 
-@pytest.mark.parametrize(("optimizer", "decay_moves"), [("adamw", 0.1 * 0.5), ("sgd", 0.1 * 0.5), ("lars", 0.1 * 1e-3)])
+@pytest.mark.parametrize(
+    ("optimizer", "decay_moves"), [("adamw", 0.1 * 0.5), ("sgd", 0.1 * 0.5), ("lars", 0.1 * 1e-3), ("lamb", 0.1)]
+)
 def test_only_matrices_decay(optimizer: str, decay_moves: float) -> None:
     network = ToyNetwork()
     config = TrainingConfig(steps=1, optimizer=optimizer, lr=0.1, weight_decay=0.5)
@@ -102,3 +105,16 @@ def test_schedule_warms_up_then_follows_the_cosine() -> None:
     assert max(values) == 1.0 == values[9] == values[10]
     assert schedule(50, steps, warmup, final) == pytest.approx(final)
     assert schedule(3, 4, warmup_steps=4) == 1.0
+
+
+def test_other_decays_are_linear_or_begin_late() -> None:
+    values = {name: [schedule(step, 20, 10, 0.2, name) for step in range(21)] for name in ("linear", "late")}
+    for decayed in values.values():
+        assert decayed[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
+        assert decayed[20] == pytest.approx(0.2)
+    assert values["linear"][10:] == pytest.approx([1 - 0.08 * step for step in range(11)])
+    assert values["late"][10:19] == pytest.approx([1.0] * 9) and values["late"][19] == pytest.approx(0.6)
+
+
+def test_lamb_is_built_by_name() -> None:
+    assert isinstance(build_optimizer(ToyNetwork(), TrainingConfig(steps=1, optimizer="lamb", lr=0.01)), LAMB)

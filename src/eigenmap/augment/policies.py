@@ -92,6 +92,7 @@ _SIMCLR = Augmentation(
     blur=0.5,
 )
 _BYOL = replace(_SIMCLR, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, blur=0.0)
+_CIFAR_SIMCLR = replace(_SIMCLR, scale=(0.2, 1.0), brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, blur=0.0)
 _WEAK = Augmentation(
     scale=(0.75, 1.0),
     interpolation="bilinear",
@@ -107,6 +108,7 @@ POLICIES: dict[str, ViewPair] = {
     "weak": (_WEAK, _WEAK),
     "cifar": (_BYOL, replace(_BYOL, solarise=0.2)),
     "cifar-wide": (replace(_BYOL, scale=(0.2, 1.0)), replace(_BYOL, scale=(0.2, 1.0), solarise=0.2)),
+    "cifar-simclr": (_CIFAR_SIMCLR, _CIFAR_SIMCLR),
     "simclr": (_SIMCLR, _SIMCLR),
     "barlow_twins": (replace(_BYOL, blur=1.0), replace(_BYOL, blur=0.1, solarise=0.2)),
     "catalogue": (_CATALOGUE, _CATALOGUE),
@@ -116,6 +118,7 @@ POLICIES: dict[str, ViewPair] = {
 - `weak`: for small, centred, aligned pictures, where strong crops destroy what matters.
 - `cifar`: the asymmetric views of Barlow Twins without blur, as in solo-learn [1] for 32-pixel images.
 - `cifar-wide`: the same with crops of at least a fifth of the image.
+- `cifar-simclr`: SimCLR's for 32-pixel images: colour strength 0.5, no blur, crops of at least a fifth of the image.
 - `simclr`: Chen et al. [2], colour strength 1.
 - `barlow_twins`: Zbontar et al. [3], the same as BYOL's: the first view is always blurred, the second sometimes
 solarised.

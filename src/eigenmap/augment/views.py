@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -25,12 +27,17 @@ __all__ = [
     "IMAGENET_STANDARDISATION",
     "POLICIES",
     "Augmentation",
+    "SmallCrops",
     "Standardisation",
     "TwoViews",
+    "half_size",
     "plain_view",
     "policy",
     "view",
 ]
+
+CROP_SCALE = (0.05, 0.3)
+"""Smallest and largest area of a small crop, as a share of the image."""
 
 # A CPU processes this many values at a time (0.5 MB): pieces that stay in its cache are up to twice as fast as
 # full batches.
@@ -156,6 +163,44 @@ class TwoViews:
     def plain(self, images: Tensor, aspects: Tensor | None = None) -> Tensor:
         """Make the deterministic view on which a trained network is evaluated."""
         return plain_view(images, self.image_size, self.standardisation, self.plain_share, aspects)
+
+
+class SmallCrops:
+    """Makes several small crops of every image, in the colours of the second view, at half its size.
+
+    A crop is related to both views of its image (Caron et al., "Unsupervised learning of visual features by contrasting
+    cluster assignments", 2020).
+
+        crops = SmallCrops(TwoViews("cifar", image_size=32), count=4)
+        crops.apply(images, crops.draw(len(images), (3, 32, 32), torch.Generator()))      # (4, B, 3, 16, 16)
+    """
+
+    def __init__(self, views: TwoViews, count: int) -> None:
+        self.settings = replace(views.second, scale=CROP_SCALE)
+        self.size, self.standardisation, self.count = half_size(views.image_size), views.standardisation, count
+        self._render = views._render
+
+    def draw(
+        self,
+        count: int,
+        image_shape: tuple[int, int, int],
+        generator: torch.Generator,
+        aspects: Tensor | None = None,
+    ) -> list[Draws]:
+        """Draw the parameters of every crop of `count` images of shape (channels, height, width)."""
+        shapes = None if aspects is None else aspects.numpy()
+        return [draw_views(self.settings, count, image_shape, generator, shapes) for _ in range(self.count)]
+
+    def apply(self, images: Tensor, draws: Sequence[Draws]) -> Tensor:
+        """Make the crops (count, B, C, size, size) of uint8 images that `draws` describe."""
+        every = reduce(Draws.join, draws).to(images.device)
+        made = self._render(torch.cat([images] * len(draws)), every, self.size, self.standardisation)
+        return made.view(len(draws), len(images), *made.shape[1:])
+
+
+def half_size(image_size: int) -> int:
+    """Return the side of small crops, for views of this side."""
+    return max(1, image_size // 2)
 
 
 def view(

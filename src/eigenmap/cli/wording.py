@@ -10,6 +10,8 @@ ALIASES = {"overwrite": "--force", "replace": "--force", "n_components": "--comp
 """Arguments whose option has another name; used if the verb has that option."""
 ANYWHERE = {"force": "--force", "resume": "--resume", "bytes_per_item": "--bytes-per-item"}
 """Options that messages of one verb recommend for another."""
+FLAGS = {"standardisation=IMAGENET_STANDARDISATION": "imagenet"}
+"""Arguments with a value for which there is a flag, and its argument."""
 
 
 _ARGUMENT = re.compile(
@@ -34,19 +36,24 @@ def _options(command: Any) -> Iterator[tuple[str, str]]:
 
 
 def in_command_words(message: str, options: Mapping[str, str]) -> str:
-    """Replace arguments by options: `force=True`, `lr=0.1`, and every name with an underscore.
+    """Replace arguments by options: `force=True`, `lr=0.1`, every name with an underscore, and a first word.
 
     >>> options = {"force": "--force", "bytes_per_item": "--bytes-per-item", "lr": "--lr"}
     >>> in_command_words("choose another, or use force=True; bytes_per_item must be 1 to 8", options)
     'choose another, or use --force; --bytes-per-item must be 1 to 8'
     >>> in_command_words("Try lr=0.1, or clip_norm=1; force is not an option here", options)
     'Try --lr 0.1, or clip_norm=1; force is not an option here'
+    >>> in_command_words("lr must be a number above 0, not 0", options)
+    '--lr must be a number above 0, not 0'
     """
 
     def told(match: re.Match[str]) -> str:
         name, given = match["name"], match["given"]
+        if FLAGS.get(match[0]) in options:
+            return options[FLAGS[match[0]]]
         option = options.get(name)
-        if option is None or (given is None and "_" not in name):
+        is_subject = match.start() == 0 and message[match.end() :].startswith(" must be ")
+        if option is None or (given is None and "_" not in name and not is_subject):
             return match[0]
         return option if given in (None, "=True", "=") else f"{option} {given[1:]}"
 

@@ -39,7 +39,7 @@ def require_path(place: str | os.PathLike[str]) -> None:
     if is_like_address(place):
         raise EigenmapError(
             f"{scheme_of(place)} is an address, but a file or folder is expected here; "
-            "to fill a database table, use eigenmap index --to postgresql://user@host/name --table photos"
+            "to fill a database table, use `eigenmap index --to postgresql://user@host/name --table photos`"
         )
 
 

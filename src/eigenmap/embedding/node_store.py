@@ -190,7 +190,7 @@ def _read(path: Path) -> dict[str, Any]:
         about = read_json(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise EigenmapError(
-            f"{path} contains no node codes; create them with eigenmap embed RUN GRAPH --neighbours --out FOLDER."
+            f"{path} contains no node codes; create them with `eigenmap embed RUN GRAPH --neighbours --out FOLDER`."
         ) from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / MANIFEST} is damaged or cannot be read: {error}.") from None

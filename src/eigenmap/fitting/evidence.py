@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting.align import Criteria, Evidence
 from eigenmap.model import CodeSource
 from eigenmap.networks import Network, code_rows
@@ -37,6 +38,10 @@ ridge avoids these: features are then the principal components of what the ends 
 WALK_EXPONENTS = (0.0, 1.0, 2.0, 4.0)
 """Candidates for t on graphs, where eigenvalues vary so much that a large t would leave a single feature."""
 BATCH = 512
+CONSTANT = (
+    "The encoder returns the same features for every image, so there is nothing to order: give another encoder, or the "
+    "weights of a trained one as encoder_weights=."
+)
 
 
 @torch.no_grad()
@@ -61,6 +66,8 @@ def image_evidence(
     passes, judging = _passes(len(pairs), len(held_pairs))
     fit, _ = row_moments(rows, _some(pairs, _generator(seed + 2), passes, share, LEAST_PAIRS))
     fit.reduce()  # each process has its share of the training images, and all of the held-out ones
+    if source == "encoder" and not bool(fit.about(fit.mean())[0].any()):
+        raise EigenmapError(CONSTANT)
     # Codes of the first pass only: further views of an image would be trivial neighbours.
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
     held_out, codes = row_moments(rows, _some(held_pairs, _generator(seed + 3), judging, share, LEAST_JUDGING), keep)

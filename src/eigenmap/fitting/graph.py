@@ -6,7 +6,7 @@ codes = model.encode(features_of_new_nodes, dim=16)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.graphs.adjacency import Adjacency, Tick, part_of
 from eigenmap.data.graphs.graph import load_graph
-from eigenmap.fitting import pipeline
+from eigenmap.fitting import pipeline, size
 from eigenmap.fitting.align import sources_of
 from eigenmap.fitting.evidence import node_evidence
 from eigenmap.fitting.neighbours import choose, training_edges
@@ -28,7 +28,15 @@ from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
 from eigenmap.objectives import Objective, build
-from eigenmap.recipes.graph import GRAPH, GraphRecipe, get_graph_recipe, objective_options, usual_steps, usual_width
+from eigenmap.recipes.graph import (
+    GRAPH,
+    USUAL_BLOCKS,
+    GraphRecipe,
+    get_graph_recipe,
+    objective_options,
+    usual_steps,
+    usual_width,
+)
 from eigenmap.recipes.recipe import identity
 from eigenmap.relations.diffusion import check_walks, diffuse
 from eigenmap.relations.feature_propagation import propagated_features
@@ -134,7 +142,9 @@ def fit_graph(
     words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
         chosen = chosen.but(feature_dropout=0.5 if words else 0.0)
+    sized = chosen.width is not None or chosen.blocks is not None
     chosen = chosen.but(width=chosen.width or usual_width(words, len(data)))
+    chosen = chosen.but(blocks=USUAL_BLOCKS if chosen.blocks is None else chosen.blocks)
     about, digest = describe(walk, count), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     if recipe == "auto" and not options.length_given:
@@ -142,7 +152,7 @@ def fit_graph(
     task = GraphTask(chosen, walk, data.x, words, about, digest)
     if chosen.go_on:
         task = replace(task, walk=diffuse(data, chosen.go_on, chosen.walks, options.seed).walk(), edges=walk)
-    return pipeline.fit(task, options)
+    return pipeline.fit(task if sized else size.sized(task, options), options)
 
 
 @dataclass(frozen=True)
@@ -157,6 +167,7 @@ class GraphTask:
         about: description of the graph, from `describe`.
         digest: identifies the graph when a run is resumed.
         edges: edges of the graph if `walk` contains the ends of longer walks; else None.
+        sizes: scores of the network sizes that were compared.
 
     """
 
@@ -167,6 +178,7 @@ class GraphTask:
     about: dict[str, int]
     digest: str
     edges: Adjacency | None = None
+    sizes: Sequence[size.Score] = ()
 
     @property
     def steps(self) -> int:
@@ -182,7 +194,7 @@ class GraphTask:
         """State the problem: walks over training edges, held-out edges, a perceptron on node features, an objective."""
         recipe, seed = self.recipe, config.seed
         node = NodeInput(self.x.shape[1], recipe.feature_hops)
-        assert recipe.width is not None
+        assert recipe.width is not None and recipe.blocks is not None
         spec = NodeEncoderSpec(recipe.width, recipe.blocks)
         torch.manual_seed(seed)
         encoder = spec.build(node, recipe.feature_dropout or 0.0)
@@ -211,7 +223,7 @@ class GraphTask:
             },
             facts=lambda alignment, say: self._facts(pairs, alignment, say),
             neighbours=lambda encode: choose(
-                encode, features, self._judging(pairs, seed), recipe.n_components, seed, wanted_way(recipe)
+                encode, features, self.judging(pairs, seed), recipe.n_components, seed, wanted_way(recipe)
             ),
         )
 
@@ -223,7 +235,7 @@ class GraphTask:
         walk = self.edges or training_edges(self.walk, held_out)
         return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
 
-    def _judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
+    def judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
         """Return the edges on which uses of neighbours are compared: those of the graph, not of longer walks."""
         if self.edges is None:
             return pairs
@@ -237,6 +249,7 @@ class GraphTask:
         return {
             "graph": {**self.about, "positive_eigenvalues": positive},
             "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
+            **({"sizes": list(self.sizes)} if self.sizes else {}),
         }
 
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap import recipes
-from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation, TwoViews
+from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation, TwoViews, half_size
 from eigenmap.augment.views import policy as two_views
-from eigenmap.core.arguments import a_path
+from eigenmap.core.arguments import a_path, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data import ImageSet, load_images
@@ -30,6 +30,8 @@ from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
 from eigenmap.networks import Network, comes_trained, freeze, load_encoder_weights, require_encoder
+from eigenmap.networks.network import dry_run_width
+from eigenmap.networks.projector import MOST_LAYERS
 from eigenmap.objectives import build
 from eigenmap.recipes import Recipe
 from eigenmap.recipes.recipe import identity
@@ -228,6 +230,7 @@ class ImageTask:
         pairs = ImagePairs(
             *(self.pixels, views, recipe.batch_size, seed, fabric.device, *share, compile, self.train_rows),
             aspects=self.aspects,
+            crops=recipe.crops,
         )
         # Every process sees all held-out images.
         held_pairs = ImagePairs(
@@ -270,7 +273,11 @@ class ImageTask:
             self.recipe.n_components,
             self.recipe.hidden,
             example_shape=(image.channels, image.view_size, image.view_size),
+            projector_layers=self.recipe.projector_layers,
         )
+        if self.recipe.crops:
+            side = half_size(image.view_size)
+            dry_run_width(network.encoder, (image.channels, side, side))
         if self.weights is not None:
             load_encoder_weights(network.encoder, self.weights)
         if self.frozen:
@@ -328,13 +335,14 @@ def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Pat
 
 
 def _check_batch(recipe: Recipe) -> None:
-    """Refuse a batch that is too small for moments or for its chunks, and codes that are too short."""
+    """Refuse a batch that is too small for moments or for its chunks, and codes or projectors that are too short."""
     if recipe.batch_size < 2:
         raise EigenmapError("batch_size must be at least 2, since the images of a batch are compared with each other.")
     if recipe.n_components < 2:
         raise EigenmapError(
             "n_components must be at least 2, since codes are compared by direction; codes can be cut to 1."
         )
+    whole_number(recipe.projector_layers, "projector_layers", 2, MOST_LAYERS)
     if recipe.accumulate > recipe.batch_size:
         raise EigenmapError(
             f"accumulate is {recipe.accumulate}, but a batch has only {recipe.batch_size} images; use fewer chunks."

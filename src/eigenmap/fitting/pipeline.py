@@ -71,6 +71,8 @@ def _fit(task: Task, options: RunOptions) -> Eigenmap:
     if problem.neighbours is not None:
         _choose_neighbours(model, problem.neighbours, options.say)
     if options.folder is not None and trained.fabric.is_global_zero:
+        if trained.result.steps == 0:
+            clear_run(options.folder)
         model.save(options.folder)
     return model
 
@@ -127,15 +129,10 @@ def train(task: Task, options: RunOptions) -> Trained:
 
 
 def without_training(task: Task, options: RunOptions) -> Trained:
-    """Prepare a task that needs no training: an encoder trained elsewhere, or a closed form.
-
-    The checkpoint and metrics of an earlier run in the folder are removed.
-    """
+    """Prepare a task that needs no training: an encoder trained elsewhere, or a closed form."""
     config = options.config(task.recipe, 1)
     place = alone(config)
     problem = task.problem(place, config)
-    if options.folder is not None:
-        clear_run(options.folder)
     problem.network.to(place.device).eval()
     return Trained(task, problem, config, place, TrainingResult(0, 0.0, []))
 

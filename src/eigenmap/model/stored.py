@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from torch import Tensor, nn
@@ -61,6 +61,8 @@ def side_description(input: Input, encoder: Encoder, network: Network, alignment
             "n_components": network.n_components,
             "hidden": network.projector.hidden_features,
             "out_features": network.projector.in_features,
+            # Earlier versions know only projectors of two layers.
+            **({} if network.projector.n_layers == 2 else {"projector_layers": network.projector.n_layers}),
         }
     )
     return {
@@ -75,7 +77,7 @@ def side_tensors(network: Network, alignments: Mapping[str, Alignment | None]) -
     """Return the tensors of the model of one space, by their names in the weights file."""
     tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     for prefix, alignment in alignments.items():
-        values = {} if alignment is None else vars(alignment)
+        values = {} if alignment is None else _values(alignment)
         tensors |= {f"{prefix}.{name}": value for name, value in values.items() if isinstance(value, Tensor)}
     return tensors
 
@@ -98,7 +100,11 @@ def _encoder_description(encoder: Encoder) -> dict[str, Any]:
 
 def _numbers(alignment: Alignment) -> dict[str, Any]:
     """Return the entries of an alignment in the description; its tensors are in the weights file."""
-    return {name: value for name, value in vars(alignment).items() if not isinstance(value, Tensor)}
+    return {name: value for name, value in _values(alignment).items() if not isinstance(value, Tensor)}
+
+
+def _values(alignment: Alignment) -> dict[str, Any]:
+    return {each.name: getattr(alignment, each.name) for each in fields(alignment)}
 
 
 def neighbours_description(neighbours: NeighbourCodes) -> dict[str, Any]:

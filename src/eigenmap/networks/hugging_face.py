@@ -48,7 +48,7 @@ def load_hugging_face(name: str, channels: int) -> HuggingFaceEncoder:
     if wanted != channels:
         raise EigenmapError(
             f"The encoder {name!r} takes images of {wanted} channels, not {channels}; "
-            "give standardisation=IMAGENET_STANDARDISATION (--imagenet), which reads grey images as colour."
+            "give standardisation=IMAGENET_STANDARDISATION, which reads grey images as colour."
         )
     return HuggingFaceEncoder(model)
 

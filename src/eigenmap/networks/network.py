@@ -22,6 +22,7 @@ class Network(nn.Module):
         out_features: length of the encoder's output; default the encoder's attribute `out_features`, or else determined
             by a dry run on an input of `example_shape`.
         example_shape: shape of one input without the batch, e.g. (3, 32, 32); needed only for the dry run.
+        projector_layers: number of linear layers of the projector.
 
     Example:
         >>> network = Network(build_encoder("resnet18"), n_components=128)
@@ -37,6 +38,7 @@ class Network(nn.Module):
         hidden: int | None = None,
         out_features: int | None = None,
         example_shape: tuple[int, ...] | None = None,
+        projector_layers: int = 2,
     ) -> None:
         super().__init__()
         if n_components < 1:
@@ -44,7 +46,7 @@ class Network(nn.Module):
         if out_features is None:
             out_features = encoder_width(encoder, example_shape)
         self.encoder = encoder
-        self.projector = Projector(out_features, n_components, hidden)
+        self.projector = Projector(out_features, n_components, hidden, projector_layers)
         self.n_components = n_components
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,10 +83,11 @@ def encoder_width(encoder: nn.Module, example_shape: tuple[int, ...] | None = No
             f"The encoder {type(encoder).__name__} does not state how many features it returns; give it an "
             "integer attribute out_features, or pass out_features."
         )
-    return _dry_run_width(encoder, example_shape)
+    return dry_run_width(encoder, example_shape)
 
 
-def _dry_run_width(encoder: nn.Module, example_shape: tuple[int, ...]) -> int:
+def dry_run_width(encoder: nn.Module, example_shape: tuple[int, ...]) -> int:
+    """Return the length of the encoder's output for an input of this shape; refuse an encoder that cannot take it."""
     tensor = next(encoder.parameters(), torch.empty(0))
     example = torch.zeros(2, *example_shape, dtype=tensor.dtype, device=tensor.device)
     modes = {module: module.training for module in encoder.modules()}

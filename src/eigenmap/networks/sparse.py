@@ -74,9 +74,15 @@ class SparseRows:
         return sum(part.nbytes for part in (self.offsets, self.columns, self.values) if part is not None)
 
     def __getitem__(self, rows: slice | Tensor) -> SparseRows:
-        """Return some rows, by slice or by number; the cost is proportional to their content."""
+        """Return some rows, by slice or by number; the cost is proportional to their content.
+
+        Consecutive rows share memory with the original, like a slice of a tensor.
+        """
         if isinstance(rows, slice):
-            rows = torch.arange(*rows.indices(len(self)), device=self.offsets.device)
+            first, last, step = rows.indices(len(self))
+            if step == 1:
+                return self._consecutive(first, max(first, last))
+            rows = torch.arange(first, last, step, device=self.offsets.device)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
@@ -87,6 +93,13 @@ class SparseRows:
         return SparseRows(
             offsets, self.columns[places], None if self.values is None else self.values[places], self.width
         )
+
+    def _consecutive(self, first: int, last: int) -> SparseRows:
+        offsets = self.offsets[first : last + 1]
+        ends = offsets[:: max(1, last - first)].tolist()  # the first and the last: the host waits for the device once
+        part = slice(ends[0], ends[-1])
+        values = None if self.values is None else self.values[part]
+        return SparseRows(offsets - ends[0], self.columns[part], values, self.width)
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move to another device."""

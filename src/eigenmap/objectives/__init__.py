@@ -34,6 +34,7 @@ from eigenmap.objectives.simclr import SimCLR
 from eigenmap.objectives.simsiam import SimSiam
 from eigenmap.objectives.spectral_contrastive import SpectralContrastive
 from eigenmap.objectives.swav import SwAV
+from eigenmap.objectives.taught_scl import TaughtSpectralContrastive
 from eigenmap.objectives.vicreg import VICReg
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "SpectralContrastive",
     "SwAV",
     "TaughtObjective",
+    "TaughtSpectralContrastive",
     "VICReg",
     "build",
     "options_for",
@@ -101,6 +103,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "moco": MoCo,
     "byol": BYOL,
     "simsiam": SimSiam,
+    "scl-taught": TaughtSpectralContrastive,
 }
 """Constructor of every objective by name."""
 

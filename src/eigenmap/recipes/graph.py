@@ -13,17 +13,20 @@ from eigenmap.training.config import RESUME_ANYHOW
 
 NARROW, WIDE = 256, 1024
 MANY_NODES = 10_000
-"""Minimum number of nodes for a wide default network on dense features (docs/graphs.md has the figures)."""
+"""Minimum number of nodes for a wide network on dense features, where the size is not chosen (docs/graphs.md)."""
 
 
 def usual_width(words: bool, nodes: int) -> int:
-    """Return the default width for word-like or other features and a number of nodes.
+    """Return the width where it is not chosen, for word-like or other features and a number of nodes.
 
     >>> usual_width(words=False, nodes=100_000), usual_width(words=True, nodes=100_000)
     (1024, 256)
     """
     return NARROW if words or nodes < MANY_NODES else WIDE
 
+
+USUAL_BLOCKS = 1
+"""Default number of residual blocks."""
 
 MOST_PASSES, FEWEST_STEPS = 64, 100
 """Default maximum number of passes over the edges, and minimum number of steps. In longer training of a small graph,
@@ -44,8 +47,9 @@ class GraphRecipe(BaseRecipe):
     """All settings of a fit on a graph; change some with `recipe.but(width=512, hops=2)`.
 
     Attributes:
-        width: units per layer of the residual MLP, which has `blocks` of two layers each after the first. None means
-            1,024 for dense features and at least 10,000 nodes, else 256.
+        width: units per layer of the residual MLP, which has `blocks` of two layers each after the first. If neither is
+            given, both are chosen on held-out edges (`fitting.size`). Where there is no choice, None means 1,024 for
+            dense features and at least 10,000 nodes, else 256, and one block.
         feature_dropout: probability of hiding an input feature in training; None means 0.5 for word-like features
             (fewer than one in ten is non-zero), else 0.
         standardise: whether dense features are scaled to mean 0 and variance 1; word-like and sparse ones never are.
@@ -76,7 +80,7 @@ class GraphRecipe(BaseRecipe):
 
     name: str = field(default="graph", kw_only=False, metadata=RESUME_ANYHOW)
     width: int | None = None
-    blocks: int = 1
+    blocks: int | None = None
     feature_dropout: float | None = None
     # The encoder stores the scale, and so does a checkpoint.
     standardise: bool = field(default=True, metadata=RESUME_ANYHOW)

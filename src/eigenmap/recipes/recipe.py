@@ -14,7 +14,7 @@ import numpy as np
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import options_for
-from eigenmap.training.config import RESUME_ANYHOW, Optimisation, Setting, TrainingConfig
+from eigenmap.training.config import LATER, RESUME_ANYHOW, Optimisation, Setting, TrainingConfig, settings_to_resume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,8 @@ class Recipe(BaseRecipe):
         views: name of the augmentation recipe.
         epochs: passes over the training images; `batch_size` images per step (two views each).
         compile: whether to compile network, objective and views; "auto" does so on a GPU with enough steps.
+        crops: number of small crops of every image, at half the size, that are compared with both views.
+        projector_layers: number of layers of the projector, at least 2.
 
     The other settings are those of `BaseRecipe` and `training.TrainingConfig`.
     """
@@ -80,6 +82,8 @@ class Recipe(BaseRecipe):
     channels_last: bool = False
     compile: bool | Literal["auto"] = "auto"
     accumulate: int = 1
+    crops: int = field(default=0, metadata=LATER)
+    projector_layers: int = field(default=2, metadata=LATER)
 
     def but(self, **settings: Any) -> Recipe:
         """Return this recipe with other values; None leaves a value unchanged."""
@@ -93,11 +97,7 @@ class Recipe(BaseRecipe):
 def identity(recipe: BaseRecipe) -> dict[str, Setting]:
     """Return the settings that must be equal to resume a run, besides the training configuration."""
     elsewhere = {each.name for each in fields(TrainingConfig)}
-    settings = {
-        each.name: getattr(recipe, each.name)
-        for each in fields(recipe)
-        if each.name not in elsewhere and each.metadata != RESUME_ANYHOW
-    }
+    settings = {name: value for name, value in settings_to_resume(recipe).items() if name not in elsewhere}
     options = json.dumps(dict(recipe.objective_options), sort_keys=True, default=str)
     return {**settings, "objective_options": options}
 

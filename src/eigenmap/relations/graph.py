@@ -41,6 +41,8 @@ _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
 # Walks over a held-out edge are drawn again until fewer than one in 10,000 is left, or at most this often.
 _LEFT, _FEWEST_ROUNDS, _MOST_ROUNDS = 1e-4, 4, 64
 # Share of balanced starts that are drawn uniformly: a hub's weight is at most ten times its sampling rate.
+MOST_HELD_OUT = 10_000
+"""Maximum number of edges withheld from training."""
 _UNIFORMLY = 0.9
 
 
@@ -58,7 +60,9 @@ class HeldOutEdges(NamedTuple):
         return self.keys[places] == keys
 
 
-def hold_out_edges(walk: Adjacency, fraction: float = 0.1, maximum: int = 10_000, seed: int = 0) -> HeldOutEdges | None:
+def hold_out_edges(
+    walk: Adjacency, fraction: float = 0.1, maximum: int = MOST_HELD_OUT, seed: int = 0
+) -> HeldOutEdges | None:
     """Draw `fraction` of the edges, at most `maximum`, to withhold from training; return None if there are none.
 
     An edge is held out in both directions.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from eigenmap.augment.views import TwoViews
+from eigenmap.augment.views import SmallCrops, TwoViews
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.loading.prefetch import Prefetcher
@@ -15,7 +15,7 @@ from eigenmap.loading.store import PixelStore, send
 from eigenmap.relations.seeds import stream
 
 # Purposes of random streams; part of their seeds.
-_ORDER, _VIEWS, _SPLIT = 0, 1, 2
+_ORDER, _VIEWS, _SPLIT, _CROPS = 0, 1, 2, 3
 
 
 class ImagePairs:
@@ -37,6 +37,7 @@ class ImagePairs:
         rows: images to use; default all.
         streamed: whether pixels stay on the host; None decides by their size.
         aspects: (N,) width / height of uncropped pictures that were squeezed into squares.
+        crops: number of small crops of every image, besides its two views.
 
     Example:
         >>> pairs = ImagePairs(pixels, TwoViews("cifar", 32), batch_size=256, seed=0)
@@ -57,6 +58,7 @@ class ImagePairs:
         rows: Tensor | None = None,
         streamed: bool | None = None,
         aspects: Tensor | None = None,
+        crops: int = 0,
     ) -> None:
         if pixels.dtype != torch.uint8 or pixels.ndim != 4:
             raise EigenmapError(
@@ -78,6 +80,7 @@ class ImagePairs:
         self.aspects = aspects if aspects is None or rows is None else aspects[rows.cpu()]
         self.views = views
         self._batch_views = views.compiled() if compile else views
+        self._crops = SmallCrops(self._batch_views, crops)
         self.batch_size = batch_size
         self.seed = seed
         self.rank = rank
@@ -130,6 +133,13 @@ class ImagePairs:
         else:
             images = self.store.take(self.indices(step)[rows])
         return Batch(*self._batch_views.apply(images, (first, second)))
+
+    def crops(self, step: int) -> Tensor:
+        """Make the small crops (crops, B, ...) of the images in this process's part of batch number `step`."""
+        mine = self._share(self.batch_size)
+        generator = stream(self.seed, _CROPS, step)
+        draws = self._crops.draw(self.batch_size, self.store.shape, generator, self._aspects_of(step))
+        return self._crops.apply(self.store.take(self.indices(step)), [each[mine] for each in draws])
 
     def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1, every: int = 1) -> Iterator[Batch]:
         """Iterate over every n-th image in order, `passes` times with new views, including the last incomplete batch.

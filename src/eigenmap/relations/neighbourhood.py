@@ -30,6 +30,8 @@ from eigenmap.data.graphs.graph import as_nodes, as_tensor
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
 
 Numbers = npt.NDArray[np.int64]
+DENSE = 1 << 14
+"""Maximum number of entries of a matrix that is kept dense, which is faster for a few nodes."""
 
 
 class StoredNodes(Protocol):
@@ -155,8 +157,8 @@ class Neighbourhood:
     Attributes:
         nodes: (r,) numbers of R.
         around: (b,) numbers of B, sorted.
-        inside: S_RR, sparse (r, r).
-        outside: S_RB, sparse (r, b).
+        inside: S_RR (r, r), sparse unless it is small.
+        outside: S_RB (r, b), likewise.
 
     """
 
@@ -176,8 +178,6 @@ class Neighbourhood:
         loop: float,
     ) -> Neighbourhood:
         """Build it from all edges (row in R, any column), each once, and the degrees of nodes."""
-        from scipy.sparse import csr_matrix
-
         order = np.argsort(nodes)
         ordered = nodes[order]
 
@@ -195,21 +195,34 @@ class Neighbourhood:
         values = own[near] * np.concatenate([weights[is_inside], np.full(len(nodes), loop)]) * own[near_columns]
         far = r[~is_inside]
         # Scaled before the matrices are made: for a single node, products of sparse matrices would take longer.
-        inside = csr_matrix((values.astype(np.float32), (near, near_columns)), shape=(len(nodes),) * 2)
-        scaled = (own[far] * weights[~is_inside] * others[b]).astype(np.float32)
-        return cls(nodes, around, inside, csr_matrix((scaled, (far, b)), shape=(len(nodes), len(around))))
+        scaled = own[far] * weights[~is_inside] * others[b]
+        inside = _matrix(values, near, near_columns, (len(nodes), len(nodes)))
+        return cls(nodes, around, inside, _matrix(scaled, far, b, (len(nodes), len(around))))
 
     def states(self, way: Propagation, own: Matrix, boundary: Sequence[Matrix]) -> list[Matrix]:
         """Return h^0, h^1, ... of R, from h^0 of R and the states of B for each hop."""
         h, found = own, [own]
         for hop in range(way.hops):
-            h = way.step(self.smooth(h, boundary[hop]), own)
+            if hop == 0 or boundary[hop] is not boundary[hop - 1]:  # the states of PageRank are those of every hop
+                outside = self.outside @ boundary[hop]
+            h = way.step(np.asarray(self.inside @ h + outside, np.float32), own)
             found.append(h)
         return found
 
     def smooth(self, h: Matrix, boundary: Matrix) -> Matrix:
         """Return (S h)_R."""
         return np.asarray(self.inside @ h + self.outside @ boundary, np.float32)
+
+
+def _matrix(values: npt.NDArray[np.float64], rows: Numbers, columns: Numbers, shape: tuple[int, int]) -> Any:
+    """Return a float32 matrix from its entries, each of which is given once."""
+    from scipy.sparse import csr_matrix
+
+    if shape[0] * shape[1] > DENSE:
+        return csr_matrix((values.astype(np.float32), (rows, columns)), shape=shape)
+    dense = np.zeros(shape, np.float32)
+    dense[rows, columns] = values
+    return dense
 
 
 def require_new(edges: Edges, n_stored: int) -> None:
@@ -226,13 +239,7 @@ def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     """Return the neighbourhood of `count` new nodes, which are numbered after the stored ones."""
     n = len(stored)
     require_new(edges, n)
-    index = edges.index
-    # Compact numbers: the nodes that occur, stored ones first.
-    named = torch.unique(torch.cat([index.flatten(), torch.arange(n, n + count)]))
-    walk = Edges(torch.searchsorted(named, index.contiguous()), edges.weights).walk(len(named))
-    rows, columns = walk.edges().numpy()
-    weights = walk.weights(torch.arange(walk.n_entries)).numpy()
-    numbers = named.numpy()
+    numbers, rows, columns, weights = _compact(edges, n, count)
     added = np.bincount(rows, weights, minlength=len(numbers))
     known = numbers[numbers < n]
 
@@ -247,6 +254,26 @@ def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     return Neighbourhood.of(
         np.arange(n, n + count), numbers[rows[ours]], numbers[columns[ours]], weights[ours], degrees, stored.loop
     )
+
+
+def _compact(edges: Edges, first: int, count: int) -> tuple[Numbers, Numbers, Numbers, npt.NDArray[np.float64]]:
+    """Return the nodes that occur, sorted, and the entries of the adjacency between them by position, with weights.
+
+    Nodes from `first` on occur in any case.
+    """
+    new = np.arange(first, first + count)
+    if edges.weights is None:
+        # The same entries as those of `build_adjacency`, which would take most of the time for a single node.
+        a, b = edges.index.numpy()
+        numbers = np.unique(np.concatenate([a, b, new]))
+        a, b = np.searchsorted(numbers, a), np.searchsorted(numbers, b)
+        keys = np.concatenate([a * len(numbers) + b, b * len(numbers) + a])[np.tile(a != b, 2)]
+        rows, columns = np.divmod(np.unique(keys), len(numbers))
+        return numbers, rows, columns, np.ones(len(rows))
+    named = torch.unique(torch.cat([edges.index.flatten(), torch.from_numpy(new)]))
+    walk = Edges(torch.searchsorted(named, edges.index.contiguous()), edges.weights).walk(len(named))
+    rows, columns = walk.edges().numpy()
+    return named.numpy(), rows, columns, walk.weights(torch.arange(walk.n_entries)).numpy()
 
 
 def smoothing(edges: object, n_nodes: int) -> Smoothing:

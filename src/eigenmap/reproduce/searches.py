@@ -48,9 +48,9 @@ def parse_searches(given: list[str]) -> dict[str, Path]:
     for pair in given:
         name, equals, folder = pair.partition("=")
         if not equals or not folder or name not in RELEASED:
-            raise EigenmapError(f"--search takes NAME=DIR with one of {', '.join(RELEASED)}, not {pair!r}.")
+            raise EigenmapError(f"search= takes NAME=DIR with one of {', '.join(RELEASED)}, not {pair!r}.")
         if name in found:
-            raise EigenmapError(f"--search {name} is given twice: give it once.")
+            raise EigenmapError(f"search= names {name} twice; give it once.")
         found[name] = Path(folder)
     return found
 
@@ -60,7 +60,9 @@ def check_searches(scale: Scale, given: list[str]) -> dict[str, Released]:
     folders = parse_searches(given)
     if scale == "paper" and not folders:
         raise EigenmapError(
-            "--scale paper searches released sets: give --search coco=DIR, or another of " + ", ".join(RELEASED) + "."
+            "scale=paper searches released sets: give one as search=, such as coco=DIR, or another of "
+            + ", ".join(RELEASED)
+            + "."
         )
     return {name: read_released(name, folder) for name, folder in folders.items()}
 

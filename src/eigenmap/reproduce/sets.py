@@ -64,7 +64,7 @@ def load_sets(scale: Scale, data: Path | None, progress: Callable[[int, int], ob
 def find_sources(scale: Scale, data: Path | None) -> list[Path]:
     """Return the folders of training and test images, or the one file with both; an error describes the layout."""
     if data is None:
-        raise EigenmapError(f"--scale {scale} needs --data DIR with {EXPECTED[scale]}.")
+        raise EigenmapError(f"scale={scale} needs a folder as data=, with {EXPECTED[scale]}.")
     file = data / "cifar10.npz"
     if scale == "small" and file.is_file():
         return [file]

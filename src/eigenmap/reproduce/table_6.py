@@ -149,7 +149,8 @@ def load_labelled_graph(scale: Scale, source: str | None) -> Graph:
         return generated_graph()
     if source is None:
         raise EigenmapError(
-            f"--scale {scale} needs --data GRAPH: ogb:ogbn-products, or a file or folder with x, edge_index and y."
+            f"scale={scale} needs a graph as data=, such as ogb:ogbn-products, "
+            "or a file or folder with x, edge_index and y."
         )
     graph = read_ogb_folder(Path(source)) if is_ogb_folder(source) else load_graph(source)
     if graph.y is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +70,9 @@ class Overview:
         # Stored by column, as they are read; copied, so that the remaining features can be freed.
         self._values: Floats = np.array(items.codes[:, :features], order="F")
         self.classes, self._class_of = _classes(items.metadata)
-        self.sorted_by = lru_cache(maxsize=16)(self._sorted_by)
-        self.map = lru_cache(maxsize=8)(self._map)
+        # Bound to the values, not to this object: a cycle would keep it and its values until Python looks for cycles.
+        self.sorted_by = lru_cache(maxsize=16)(partial(_sorted_by, self._values))
+        self.map = lru_cache(maxsize=8)(partial(_map, self._values))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -102,24 +103,26 @@ class Overview:
         most = sorted(ends[len(column) - shown :].tolist(), key=lambda i: (-column[i], i))
         return Feature(number, float(edges[0]), float(edges[-1]), counts.tolist(), most, least)
 
-    def _sorted_by(self, feature: int) -> NDArray[np.int64]:
-        """Return the numbers of all items, largest value first."""
-        return np.argsort(-self._values[:, feature - 1], kind="stable")
-
-    def _map(self, x: int, y: int) -> MapPoints:
-        """Return the positions of the items on two features, counted from 1."""
-        places = np.empty((len(self), 2), "<u2")
-        ranges = []
-        for axis, feature in enumerate((x, y)):
-            column = self._values[:, feature - 1].astype(np.float64)
-            low, high = float(column.min()), float(column.max())
-            places[:, axis] = np.rint((column - low) / ((high - low) or 1.0) * _STEPS)
-            ranges.append((low, high))
-        return MapPoints(ranges[0], ranges[1], base64.b64encode(places.tobytes()).decode("ascii"))
-
     def class_codes(self) -> str | None:
         """Return base64 of one byte per item, its label's position in `classes` or 255; None without labels."""
         return base64.b64encode(self._class_of.tobytes()).decode("ascii") if self.classes else None
+
+
+def _sorted_by(values: Floats, feature: int) -> NDArray[np.int64]:
+    """Return the numbers of all items, largest value of a feature first."""
+    return np.argsort(-values[:, feature - 1], kind="stable")
+
+
+def _map(values: Floats, x: int, y: int) -> MapPoints:
+    """Return the positions of the items on two features, counted from 1."""
+    places = np.empty((len(values), 2), "<u2")
+    ranges = []
+    for axis, feature in enumerate((x, y)):
+        column = values[:, feature - 1].astype(np.float64)
+        low, high = float(column.min()), float(column.max())
+        places[:, axis] = np.rint((column - low) / ((high - low) or 1.0) * _STEPS)
+        ranges.append((low, high))
+    return MapPoints(ranges[0], ranges[1], base64.b64encode(places.tobytes()).decode("ascii"))
 
 
 def _classes(metadata: Sequence[Metadata]) -> tuple[list[str], NDArray[np.uint8]]:

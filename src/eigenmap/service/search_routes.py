@@ -104,11 +104,13 @@ def search_routes(service: Service) -> APIRouter:
         return Json(found | {"vector": code})
 
     @app.get("/api/items/{key}", response_model=schemas.ItemOut, responses=NONE | WRONG | BUSY, tags=["items"])
-    async def item(key: Annotated[str, Path(max_length=8192)]) -> Response:
+    async def item(key: Annotated[str, Path(max_length=8192)], pictures: PicturesQuery = False) -> Response:
         """Return one item and its metadata."""
         explorer = service.explorer
-        found = await service.others.run(explorer.item, explorer.item_id(id_of(key)))
-        return Json(found.as_json())
+        found = (await service.others.run(explorer.item, explorer.item_id(id_of(key)))).as_json()
+        if pictures:
+            await service.pictured(explorer, [found])
+        return Json(found)
 
     @app.get(
         "/api/images/{key}",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import os
 import socket
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,10 @@ _GRACE_SECONDS = 5
 _LAST_WORDS_SECONDS = 1.0
 _LAST_SECONDS = 9.0
 
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+"""Parameters of `mallopt`, from malloc.h."""
+_LARGE_BLOCK, _POOLS = 2**20, 2
+
 
 def check_exposure(host: str, token: str | None) -> None:
     """Refuse to be reachable from other machines without a token; refuse a token that can be guessed."""
@@ -31,8 +37,8 @@ def check_exposure(host: str, token: str | None) -> None:
         raise EigenmapError(f"a token needs at least {SHORTEST_TOKEN} characters, all printable ASCII")
     if token is None and not is_loopback(host):
         raise EigenmapError(
-            f"{host} can be reached from other machines, which requires --token; "
-            "without --host the page is served to this machine only"
+            f"{host} can be reached from other machines, which requires token=; "
+            "without host= the page is served to this machine only"
         )
 
 
@@ -47,12 +53,12 @@ def listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except socket.gaierror as error:
-        raise EigenmapError(f"{host} is not an address of this machine; use --host 0.0.0.0 for all of them") from error
+        raise EigenmapError(f"{host} is not an address of this machine; use host=0.0.0.0 for all of them") from error
     except OSError as error:
         # Python appends the address, which the message already contains.
         reason = (error.strerror or str(error)).partition(" (while")[0]
-        option = "--host" if error.errno == errno.EADDRNOTAVAIL else "--port"
-        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; use another {option}") from error
+        argument = "host=" if error.errno == errno.EADDRNOTAVAIL else "port="
+        raise EigenmapError(f"cannot listen on {host}, port {port}: {reason}; use another {argument}") from error
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
@@ -60,6 +66,18 @@ def url(host: str, listening: socket.socket, token: str | None) -> str:
     name = host if is_loopback(host) else socket.gethostname()
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
+
+
+def limit_kept_memory() -> None:
+    """Make the C library return large blocks to the system and share its pools of small ones among threads.
+
+    By default, glibc keeps a pool per thread, each as large as it ever was, and takes ever larger blocks from them:
+    under load, a server then grows for hours although its data do not. Other C libraries are left as they are.
+    """
+    with suppress(OSError, AttributeError):
+        adjust = ctypes.CDLL(None).mallopt
+        adjust(_MMAP_THRESHOLD, _LARGE_BLOCK)
+        adjust(_ARENA_MAX, _POOLS)
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
@@ -70,6 +88,7 @@ def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> 
     """
     import uvicorn
 
+    limit_kept_memory()
     # Odd pictures make Pillow warn; anything that matters becomes an error response.
     warnings.filterwarnings("ignore", module=r"PIL\.")
 

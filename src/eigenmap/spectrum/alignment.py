@@ -69,11 +69,25 @@ class Alignment:
 
     def apply(self, psi: Tensor, dim: int | None = None, t: float | None = None, *, unit: bool = True) -> Tensor:
         """Return the first `dim` ordered features of each row of `psi`, as rows of norm 1 unless `unit=False`."""
-        dim = self.n_components if dim is None else dim
-        # The precision of psi is enough for a code, even if it is float32.
-        rotation = (self.rotation * self.weights(t))[:, :dim]
-        code = (psi - self.mean.to(psi)) @ rotation.to(psi)
+        mean, rotation = self._ready(psi, self.n_components if dim is None else dim, self.t if t is None else t)
+        code = (psi if mean is None else psi - mean) @ rotation
         return normalize(code, dim=1) if unit else code
+
+    def _ready(self, psi: Tensor, dim: int, t: float) -> tuple[Tensor | None, Tensor]:
+        """Return the mean, if it is not zero, and the weighted rotation as psi needs them; the last are kept.
+
+        The precision of psi is enough for a code, even if it is float32. Preparing both takes longer than applying them
+        to a single row.
+        """
+        wanted = (dim, t, psi.dtype, psi.device)
+        kept: tuple[object, tuple[Tensor | None, Tensor]] | None = self.__dict__.get("_kept")
+        if kept is not None and kept[0] == wanted:
+            return kept[1]
+        with torch.inference_mode(False), torch.no_grad():
+            mean = self.mean.to(psi) if bool(self.mean.any()) else None
+            made = mean, (self.rotation * self.weights(t))[:, :dim].to(psi)
+        self.__dict__["_kept"] = (wanted, made)
+        return made
 
     def suggest_dim(self, *, spectrum: float | None = None, recall: float | None = None) -> int:
         """Return the shortest length that keeps a share of the spectrum, or of the full-length nearest neighbours.

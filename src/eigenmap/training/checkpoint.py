@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -38,6 +38,8 @@ class Checkpoint:
     optimizer: dict[str, Any]
     position: float | None = None
     threads: int | None = None
+    average: dict[str, Tensor] = field(default_factory=dict)
+    """Average of the weights; empty if there is none."""
 
     def require(self, settings: Mapping[str, Setting], path: Path) -> None:
         """Raise an error that names the settings that differ from those of this checkpoint.
@@ -65,7 +67,7 @@ def _longer(before: Setting, now: Setting) -> bool:
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
     """Write the file durably: after a kill or power cut, either the old or the new file is there."""
-    state = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
+    state = {each.name: getattr(checkpoint, each.name) for each in fields(checkpoint)}
     state["settings"] = {name: _plain(value) for name, value in checkpoint.settings.items()}
     try:
         with atomic_path(path) as partial, partial.open("wb") as file:
@@ -116,7 +118,7 @@ def _checked(state: Any, path: Path) -> Checkpoint:
         raise EigenmapError(f"the checkpoint {path} is damaged (unexpected content); start over with force=True.")
     if type(state["format"]) is not int or state["format"] != CHECKPOINT_FORMAT:
         raise EigenmapError(f"the checkpoint {path} has another format version; start over with force=True.")
-    state = {"position": None, "threads": None} | state  # not stored by older versions
+    state = {"position": None, "threads": None, "average": {}} | state  # not stored by older versions
     wrong = [name for name, holds in _KINDS.items() if name not in state or not holds(state[name])]
     wrong += [str(name)[:40] for name in state if name != "format" and name not in _KINDS]
     if wrong:
@@ -144,6 +146,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "objective": _is_state,
     "optimizer": lambda value: isinstance(value, dict),
     "position": lambda value: value is None or (is_number(value) and value >= 0),
+    "average": _is_state,
     "threads": lambda value: value is None or (type(value) is int and 1 <= value <= MOST_THREADS),
 }
 """Expected type of each part of a checkpoint."""

@@ -105,7 +105,7 @@ def machines(config: TrainingConfig) -> tuple[int, int]:
     if nodes > 1 and not {"MASTER_ADDR", "NODE_RANK"} <= os.environ.keys():
         raise EigenmapError(
             f"{nodes} nodes were requested, but MASTER_ADDR and NODE_RANK are not set; start every "
-            f"machine with torchrun --nnodes {nodes} --nproc-per-node {devices} (see docs/training-at-scale.md)."
+            f"machine with `torchrun --nnodes {nodes} --nproc-per-node {devices}` (see docs/training-at-scale.md)."
         )
     return nodes, devices
 

@@ -41,6 +41,8 @@ from eigenmap.objectives import LearningObjective, TaughtObjective
 from eigenmap.objectives.moments import average
 from eigenmap.training import health
 from eigenmap.training.accumulate import backward_in_chunks
+from eigenmap.training.average import WeightAverage
+from eigenmap.training.clipping import clip_relative_
 from eigenmap.training.config import Setting, TrainingConfig
 from eigenmap.training.launch import name_lost_process, start
 from eigenmap.training.metrics import Record, Window, finite
@@ -64,6 +66,17 @@ class Relation(Protocol):
         """Return this process's part of a step's batch."""
 
 
+def small_crops(relation: Relation, config: TrainingConfig, step: int) -> Tensor | None:
+    """Return the small crops of a step's batch, if the configuration asks for them."""
+    if config.crops == 0:
+        return None
+    crops = getattr(relation, "crops", None)
+    if crops is None:
+        raise EigenmapError(f"crops is {config.crops}, but {type(relation).__name__} has no small crops; use 0.")
+    made: Tensor = crops(step)
+    return made
+
+
 @dataclass(frozen=True)
 class TrainingResult:
     """Result of a run: number of steps, seconds (including all resumed parts) and every line of metrics."""
@@ -84,11 +97,17 @@ class Learner:
         self.fabric, self.config = fabric, config
         self.network = network.train()
         # A single process with undivided batches can replay the network as a CUDA graph: two launches per step.
-        self.graphs = config.compile and config.accumulate == 1 and _alone_on_gpu(fabric)
+        whole = config.accumulate == 1 and config.crops == 0
+        self.graphs = config.compile and whole and _alone_on_gpu(fabric)
         mode = "reduce-overhead" if self.graphs else "default"
         # `module` is the same network as run by Fabric: compiled, in mixed precision, distributed.
         runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
         if isinstance(objective, LearningObjective):
+            if config.crops:
+                raise EigenmapError(
+                    f"crops is {config.crops}, but {type(objective).__name__} has state of its own for two views; "
+                    "use 0, or another objective."
+                )
             _begin(objective, network, config.seed)
         objective = objective.to(fabric.device)
         self.learned = [parameter for parameter in objective.parameters() if parameter.requires_grad]
@@ -98,15 +117,24 @@ class Learner:
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config, objective))
         if isinstance(objective, TaughtObjective):  # only now do all processes have the same weights
             objective.teacher = Teacher(network, objective.groups)
+        self.average = WeightAverage(network, config.weight_average) if config.weight_average else None
 
-    def step(self, step: int, batch: Batch, position: float | None = None) -> tuple[Tensor, Tensor]:
-        """Take one step at a position in the schedule (default: `step`); loss and gradient norm stay on the device."""
+    def step(
+        self, step: int, batch: Batch, position: float | None = None, crops: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Take one step at a position in the schedule (default: `step`); loss and gradient norm stay on the device.
+
+        `crops` (n, B, ...) are further, smaller inputs; row b of each is related to row b of both views.
+        """
         config = self.config
         batch = self._placed(batch)
         position = step if position is None else position
         self.optimizer.zero_grad()
         if config.accumulate == 1:
-            loss = self.loss(step, *self.codes(step, batch.x, batch.x_plus), batch)
+            psi, psi_plus = self.codes(step, batch.x, batch.x_plus)
+            loss = self.loss(step, psi, psi_plus, batch)
+            if crops is not None:
+                loss = self._with_crops(step, loss, (psi, psi_plus), crops)
             self.fabric.backward(loss)
         else:
             loss = backward_in_chunks(self, step, batch, config.accumulate)
@@ -114,10 +142,15 @@ class Learner:
             if parameter.grad is not None:
                 parameter.grad = average(parameter.grad)
         trained = [*self.network.parameters(), *self.learned]
+        if config.clip_relative is not None:
+            clip_relative_(trained, config.clip_relative)
         norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))
-        set_rates(self.optimizer, schedule(position, config.steps, config.warmup_steps, config.final_lr_fraction))
+        lengths = config.steps, config.warmup_steps
+        set_rates(self.optimizer, schedule(position, *lengths, config.final_lr_fraction, config.decay))
         self.optimizer.step()
         self._follow(position)
+        if self.average is not None:
+            self.average.follow(self.network, step)
         return loss.detach(), norm
 
     def _placed(self, batch: Batch) -> Batch:
@@ -145,6 +178,13 @@ class Learner:
         _, psi = self.module(views)
         return psi[: len(x)], psi[len(x) :]
 
+    def _with_crops(self, step: int, loss: Tensor, views: tuple[Tensor, Tensor], crops: Tensor) -> Tensor:
+        """Return the mean loss over the two views and over each small crop paired with each of the views."""
+        self._seed(step, 1 + self.fabric.world_size + self.fabric.global_rank)
+        _, psi = self.module(self._laid_out(crops.flatten(0, 1)))
+        losses = [self.objective(crop, view) for crop in psi.chunk(len(crops)) for view in views]
+        return torch.stack([loss, *losses]).mean()
+
     def loss(self, step: int, psi: Tensor, psi_plus: Tensor, batch: Batch) -> Tensor:
         """Return the loss; its random numbers are the same on all processes and for all chunks."""
         teacher = getattr(self.objective, "teacher", None)
@@ -169,7 +209,9 @@ class Learner:
         return first, second
 
     def _joined(self, x: Tensor, x_plus: Tensor) -> Tensor:
-        views = torch.cat([x, x_plus])
+        return self._laid_out(torch.cat([x, x_plus]))
+
+    def _laid_out(self, views: Tensor) -> Tensor:
         if self.config.channels_last and views.ndim == 4:
             views = views.contiguous(memory_format=torch.channels_last)
         return views
@@ -240,7 +282,7 @@ def train(
     try:
         while not pace.ended:
             batch = relation.batch(step)
-            loss, norm = learner.step(step, batch, pace.position)
+            loss, norm = learner.step(step, batch, pace.position, small_crops(relation, config, step))
             window.add(loss, norm, images=len(batch.x) * fabric.world_size)
             step += 1
             pace.advance(window.seconds(), replan=alone)
@@ -269,6 +311,8 @@ def train(
     finally:
         show.stop()
         run.close()
+    if learner.average is not None:
+        learner.average.copy_to(network)
     if fabric.world_size > 1:
         for averages in network.buffers():  # on CPUs each process has its own; use those of the first
             torch.distributed.broadcast(averages, 0)

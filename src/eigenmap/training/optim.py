@@ -6,6 +6,9 @@ LARS (You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2
 the size of its weights:
 
     g <- g + lambda w,    g <- eta |w| / |g| * g,    v <- m v + g,    w <- w - lr v
+
+LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020) does the same to the
+update of AdamW; see `lamb.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +21,17 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.training.config import TrainingConfig
+from eigenmap.training.config import Decay, TrainingConfig
+from eigenmap.training.lamb import LAMB, trust_ratios
+
+LATE = 0.8
+"""Share of the steps after warm-up at which the decay "late" begins."""
 
 
-def schedule(step: float, steps: int, warmup_steps: int = 0, final: float = 0.0) -> float:
-    """Return the learning-rate multiplier at a step: linear warm-up to 1, then cosine decay towards `final`.
+def schedule(step: float, steps: int, warmup_steps: int = 0, final: float = 0.0, decay: Decay = "cosine") -> float:
+    """Return the learning-rate multiplier at a step: linear warm-up to 1, then decay towards `final`.
+
+    The decay is a cosine, or linear, or linear over the last fifth only ("late").
 
     >>> [round(schedule(s, steps=6, warmup_steps=2), 2) for s in range(6)]
     [0.5, 1.0, 1.0, 0.85, 0.5, 0.15]
@@ -30,7 +39,12 @@ def schedule(step: float, steps: int, warmup_steps: int = 0, final: float = 0.0)
     if step < warmup_steps:
         return (step + 1) / warmup_steps
     done = (step - warmup_steps) / (steps - warmup_steps)
-    return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
+    left = {
+        "cosine": 0.5 * (1 + math.cos(math.pi * done)),
+        "linear": 1 - done,
+        "late": min(1.0, (1 - done) / (1 - LATE)),
+    }[decay]
+    return final + (1 - final) * left
 
 
 class LARS(torch.optim.Optimizer):
@@ -80,13 +94,6 @@ class LARS(torch.optim.Optimizer):
         torch._foreach_add_(weights, velocities, alpha=-group["lr"])
 
 
-def trust_ratios(weights: list[Tensor], updates: list[Tensor], eta: float) -> list[Tensor]:
-    """Return LARS's eta |w| / |g| for each layer, 1 if either norm is zero."""
-    w = torch.stack(torch._foreach_norm(weights))
-    g = torch.stack(torch._foreach_norm(updates))
-    return list(torch.where((w > 0) & (g > 0), eta * w / g, 1.0).unbind())
-
-
 def parameter_groups(
     network: nn.Module,
     lr: float,
@@ -131,6 +138,8 @@ def build_optimizer(
     groups = parameter_groups(network, config.lr, config.weight_decay, config.projector_lr_scale, objective)
     if config.optimizer == "lars":
         return LARS(groups, lr=config.lr, momentum=config.momentum)
+    if config.optimizer == "lamb":
+        return LAMB(groups, lr=config.lr)
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, fused=True)
     return torch.optim.AdamW(groups, lr=config.lr, fused=True)

@@ -98,6 +98,7 @@ class Run:
             optimizer=learner.optimizer.state_dict(),
             position=position,
             threads=torch.get_num_threads(),
+            average={} if learner.average is None else learner.average.state,
         )
         self.metrics.sync()
         checkpoint.save(now, self.folder / CHECKPOINT)
@@ -109,6 +110,8 @@ class Run:
             self.learner.network.load_state_dict(saved.network)
             self.learner.objective.load_state_dict(saved.objective)
             self.learner.optimizer.load_state_dict(saved.optimizer)
+            if self.learner.average is not None:
+                self.learner.average.load(saved.average)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise EigenmapError(
                 f"{path} cannot be resumed: it belongs to another network, objective or optimizer."

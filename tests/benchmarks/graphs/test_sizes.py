@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.graphs import quality, sizes
 from benchmarks.graphs.sizes import SizeJob
+from eigenmap.fitting.size import SIZES
 
 
 def test_a_run_and_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,9 +26,9 @@ def test_a_run_and_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / f"{job.name}.json").write_text(json.dumps(result))
     assert 0 < result["rank"] <= 1 and result["validation"]["alone"] > 0.6
     row = sizes.listed(tmp_path).splitlines()[-1]
-    assert row.startswith(f"| planetoid_cora | 16 | 0 | 0 | {result['quality']:.4f} |")
+    assert row.startswith(f"| planetoid_cora | 16 | 0 | 0 | default | {result['quality']:.4f} |")
 
 
 def test_every_size_of_every_graph_is_planned() -> None:
     jobs = list(sizes.jobs())
-    assert len({job.name for job in jobs}) == len(jobs) == 7 * len(sizes.WIDTHS) * len(sizes.BLOCKS)
+    assert len({job.name for job in jobs}) == len(jobs) == 2 * 7 * len(SIZES)

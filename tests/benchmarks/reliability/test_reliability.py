@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.common.plan import Stored
-from benchmarks.reliability import database, tables
+from benchmarks.reliability import database, reachable, tables
 from benchmarks.reliability.checking import Bench
 from benchmarks.reliability.children import Ended
 from benchmarks.reliability.clients import Asker
 from benchmarks.reliability.commands import timeless
 from benchmarks.reliability.outcome import Outcome
-from benchmarks.reliability.steady import judge, slope_of
+from benchmarks.reliability.steady import Work, history_bytes, judge, slope_of
 from eigenmap import EigenmapError
 
 
@@ -41,10 +41,20 @@ def test_memory_that_grows_and_files_that_stay_open_are_failures() -> None:
     seconds = np.arange(0, 1800, 5.0)
     noise = np.random.default_rng(0).normal(0, 2e5, len(seconds))
     found = Outcome()
-    judge("steady", np.stack([seconds, 1e8 + noise, np.full(len(seconds), 7)], 1), found)
+    answers, none = 20 * seconds, np.zeros(len(seconds))
+    seven, resident = np.full(len(seconds), 7), np.full(len(seconds), 2e8)
+
+    def judged(role: str, files: Any, done: Any, taken: Any, blocks: Any) -> None:
+        judge(role, np.stack([seconds, resident, files, done, taken, blocks], 1), found)
+
+    judged("steady", seven, answers, 1e8 + noise, 1e5 + noise / 100)
     assert found.failures == []
-    judge("leaking", np.stack([seconds, 1e8 + 5e3 * seconds + noise, 7 + seconds // 300], 1), found)
-    assert len(found.failures) == 2 and "MB per hour" in found.failures[0] and "open files" in found.failures[1]
+    judged("leaking", 7 + seconds // 300, answers, 1e8 + 5e3 * seconds + noise, 1e5 + 10 * seconds)
+    grows, keeps, stays_open = found.failures
+    assert "bytes per operation" in grows and "0.5 blocks" in keeps and "open files" in stays_open
+    assert found.measured["leaking"]["bytes_per_operation"] == pytest.approx(250, rel=0.05)
+    judged("idle", seven, none, 1e8 + noise, 1e5 + noise / 100)
+    assert "did nothing" in found.failures[-1]
     slope, low, high = slope_of(seconds, 1e8 + 5e3 * seconds + noise)
     assert low < 5e3 < high and slope == pytest.approx(5e3, rel=0.05)
 
@@ -78,6 +88,32 @@ def test_what_a_fault_may_not_leave_is_named(
 def test_clocks_are_left_out_and_nothing_else() -> None:
     about = {"seconds": 1, "training": [{"images_per_second": 2, "loss": 3}], "finished": "now"}
     assert timeless(about) == {"training": [{"loss": 3}]}
+
+
+def test_the_history_of_training_is_known(tmp_path: Path) -> None:
+    work, file = Work(tmp_path, Outcome()), tmp_path / "run" / "metrics.jsonl"
+    assert work.done("training") == work.done("appending") == work.done("serving") == (0, 0)
+    file.parent.mkdir()
+    line = '{"step": 50, "eigenvalues": [0.5, 0.25]}\n'
+    file.write_text(line + '{"step": 10')
+    steps, size = work.done("training")
+    assert steps == 50 and size == history_bytes(json.loads(line)) > 200
+    file.write_text(line + '{"step": 100}\n')
+    assert work.done("training") == (100, size + history_bytes({"step": 100})) == work.done("training")
+
+
+def test_what_a_process_can_reach_is_measured(tmp_path: Path) -> None:
+    """A large block counts, and so do small objects, until they are released."""
+    assert reachable.read(tmp_path / "sizes") == (0, 0)
+    taken, blocks = reachable.sizes()
+    kept: list[Any] = [bytearray(30_000_000), [object() for _ in range(50_000)]]
+    more, others = reachable.sizes()
+    assert 29e6 < more - taken < 40e6 and 49_000 < others - blocks < 60_000
+    kept.clear()
+    again, fewer = reachable.sizes()
+    assert abs(again - taken) < 3e6 and abs(fewer - blocks) < 5_000
+    (tmp_path / "sizes").write_text("12 34")
+    assert reachable.read(tmp_path / "sizes") == (12, 34)
 
 
 def test_requests_repeat_from_their_seed() -> None:

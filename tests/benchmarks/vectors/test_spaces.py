@@ -49,6 +49,15 @@ def test_a_linear_fit_from_files_is_timed_beside_its_products(tmp_path: Path) ->
     assert x.dtype == np.float16 and correlation == pytest.approx(1 / (1 + 0.7**2), abs=0.05)
 
 
+def test_a_file_is_fitted_from_disk_beside_its_limits(tmp_path: Path) -> None:
+    found = cost.disk(tmp_path, 20_001, 16)
+    assert (found["rows"], found["pairs"], found["file_bytes"]) == (20_001, 10_000, 20_001 * 32 + 128)
+    assert found["share_of_disk"] > 0 and found["peak_memory_mb"] > found["memory_before_mb"] > 0
+    x = np.load(tmp_path / "x.npy").astype(np.float64)
+    np.testing.assert_allclose(np.linalg.norm(x, axis=1), 1, atol=2e-3)
+    assert (x[:-1:2] * x[1::2]).sum(1).mean() > 0.5
+
+
 def test_variants_are_judged_on_held_out_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"default": {"steps": 5, "width": 8}, "two maps": {"steps": 5, "width": 8, "two_spaces": True}}
     monkeypatch.setattr(variants, "VARIANTS", settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,33 @@ def test_a_time_on_a_busy_machine_leaves_a_goal_open(stored: Path) -> None:
         harness.write(stored / "cost.json", made)
         (goal,) = [one for one in goals.goals(Found(stored)) if one.words.startswith("A million pairs")]
         assert goal.met is met and ("open (the clock showed 900 s" in goal.line) is (met is None)
+
+
+def test_a_fit_from_disk_is_judged_by_its_memory(stored: Path) -> None:
+    row = {
+        **{"method": "disk", "rows": 10_000_000, "pairs": 5_000_000, "features": 768, "dtype": "float16"},
+        **{"file_bytes": 15_360_000_128, "seconds": 400.0, "cpu_seconds": 700.0, "products_cpu_seconds": 350.0},
+        **{"share_of_products": 0.5, "reading_seconds": 20.0, "share_of_disk": 0.05, "memory_before_mb": 300.0},
+        **{"load": 2.0, "threads": 2, "cores": 2},
+    }
+    for peak, met in ((1_500.0, True), (15_000.0, False)):
+        about = {"date": "2026-11-17", "commit": "abc", "device": "cpu", "torch": "2", "job": {"seed": 0}}
+        harness.write(stored / "cost-disk.json", {**about, "rows": [{**row, "peak_memory_mb": peak}]})
+        (goal,) = [one for one in goals.goals(Found(stored)) if one.words.startswith("10 million vectors")]
+        assert goal.met is met and "5 % of the speed of the disk" in goal.figures
+    assert "one file of 15.4 GB on disk" in tables.page(stored)
+
+
+def test_rivals_that_find_more_are_named(stored: Path) -> None:
+    assert "No method measured here is ahead of ours at any length. Not run:" in tables.page(stored)
+    file = stored / "paired-debian-minilm-s0.json"
+    result = json.loads(file.read_text())
+    (ours,) = [row for row in result["rows"] if row["method"] == "neural"]
+    better = {length: {**scores, "ndcg@10": 0.99} for length, scores in ours["scores"].items()}
+    result["rows"].append({**ours, "method": "csr", "scores": better})
+    harness.write(file, result)
+    assert "Ahead of ours: CSR, sparse codes of equal bytes at 16 features (0.990 against " in tables.page(stored)
+    assert "the full vector of 384 numbers has" in tables.in_short(Found(stored))
 
 
 def test_a_page_without_results_says_so(tmp_path: Path) -> None:

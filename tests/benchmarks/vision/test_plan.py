@@ -78,10 +78,13 @@ def test_the_whole_study_is_planned(results: Path) -> None:
         "wide": 2,
         "crops": 9,
         "robustness-gram": 18,
+        "batches": 18,
+        "records": 10,
     }
     everything = plan.missing(finished)
-    # One run of the search is one of the screening, and six of the rates are runs of the robustness part.
-    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 7
+    # One run of the search is one of the screening, six of the rates are runs of the robustness part, and so is the
+    # default of the batches.
+    assert len({job.name for job in everything}) == len(everything) == sum(count.values()) - 8
     for job in everything:
         assert job.recipe().views == (METHODS[job.method].views or SETS[job.data].views)
         assert plan.wall_seconds(job) > plan.wall_seconds(job, 1) > plan.training_seconds(job) > 0
@@ -166,6 +169,34 @@ def test_accuracy_waits_for_its_search_and_takes_the_best_setting(results: Path)
     assert job.recipe().objective_options == {"scale": 20.0}
 
 
+def test_records_wait_for_all_candidates_and_take_the_best_by_held_out_codes(results: Path) -> None:
+    finished = plan.Finished()
+    tried = list(plan.records(finished))
+    assert [job.method for job in tried] == list(plan.CANDIDATES)
+    assert {(job.part, job.epochs, job.rate) for job in tried} == {("candidates", 200, 0.75)}
+    for place, job in enumerate(tried):
+        assert list(plan.records(plan.Finished())) == tried
+        finish(results, job, knn_code_held_out=0.9 if place == 2 else 0.8, knn_code_test=place / 10)
+    *same, first, second, third = plan.records(plan.Finished())
+    assert same == tried
+    assert [(job.method, job.epochs, job.part) for job in (first, second, third)] == [
+        (plan.CANDIDATES[2], epochs, "records") for epochs in (200, 800, 1000)
+    ]
+
+
+def test_each_remedy_for_large_batches_is_alone(results: Path) -> None:
+    jobs = list(plan.batches(plan.Finished()))
+    assert {job.batch_size for job in jobs} == {512, 2048} and {job.epochs for job in jobs} == {10}
+    usual = Job("cifar10", "scl", 0.75, 10).recipe()
+    for method in plan.REMEDIES:
+        recipe = Job("cifar10", method, 0.75, 10).recipe()
+        changed = {name for name, value in vars(usual).items() if getattr(recipe, name) != value} - {"name"}
+        own = {"scl-lamb": {"optimizer", "weight_decay", "clip_norm"}, "scl-average": {"weight_average"}}
+        own |= {"scl-warm": {"warmup"}, "scl-relative": {"clip_relative", "clip_norm"}}
+        own |= {"scl-lars-warm": {"optimizer", "weight_decay", "clip_norm", "warmup"}}
+        assert changed == own[method]
+
+
 def test_more_pixels_and_wider_codes_take_longer() -> None:
     def seconds(data: str, k: int = 2048) -> float:
         job = Job(data, "scl", 0.3, 50, n_components=k)
@@ -203,5 +234,7 @@ def test_what_ran_is_what_would_run() -> None:
         did = result["recipe"]
         # The first runs were not compiled, and took the size from the images, which is the same.
         did |= {"compile": True, "image_size": did["image_size"] or 32}
-        did = {"imagenet_pixels": False, "read_size": None, "whole_images": False} | did  # settings that came later
+        later = {"imagenet_pixels": False, "read_size": None, "whole_images": False, "clip_relative": None, "crops": 0}
+        later |= {"decay": "cosine", "projector_layers": 2, "weight_average": 0.0}
+        did = later | did
         assert did == would, Job(**result["job"]).name

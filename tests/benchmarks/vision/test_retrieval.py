@@ -12,6 +12,7 @@ from benchmarks.common.plan import Job as PlannedJob
 from benchmarks.common.plan import Place
 from benchmarks.vision import retrieval, sets, study
 from benchmarks.vision.jobs import Job
+from benchmarks.vision.plan import REMEDIES
 from benchmarks.vision.sets import DataSet
 from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting import pipeline
@@ -71,6 +72,13 @@ def test_a_projector_may_have_a_rate_of_its_own(data: Path, monkeypatch: pytest.
     for method in ("scl", "scl-slow-projector", "scl-fast-projector"):
         retrieval.run(Job("tiny", method, 0.01, 1, n_components=8, batch_size=32), data, compiled=False)
     assert given == [1.0, 0.3, 3.0]
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_every_remedy_for_large_batches_trains(data: Path, method: str) -> None:
+    job = Job("tiny", method, 0.01, 2, n_components=8, batch_size=64, part="robustness")
+    result = retrieval.run(job, data, compiled=False)
+    assert 0 <= result["knn_test"] <= 1 and result["recipe"]["batch_size"] == 64
 
 
 def test_several_labels_allow_for_retrieval_alone(data: Path) -> None:

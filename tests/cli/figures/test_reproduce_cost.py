@@ -22,4 +22,4 @@ def test_cost(tmp_path: Path) -> None:
     np.savez(tmp_path / "graph.npz", x=graph.x, edge_index=graph.edge_index, y=graph.y)
     printed = succeed("reproduce", "test-cost", "--scale", "tiny", "--device", "cpu", "--data", tmp_path / "graph.npz")
     assert "240 nodes" in printed.out
-    assert "needs --data GRAPH" in refused("reproduce", "test-cost", "--scale", "paper")
+    assert "needs a graph as --data," in refused("reproduce", "test-cost", "--scale", "paper")

@@ -20,7 +20,7 @@ def test_table_6(tmp_path: Path) -> None:
 
 
 def test_a_graph_is_needed() -> None:
-    assert "needs --data GRAPH" in refused("reproduce", "table-6")
+    assert "needs a graph as --data," in refused("reproduce", "table-6")
 
 
 def test_a_dry_run_measures_steps(tmp_path: Path) -> None:

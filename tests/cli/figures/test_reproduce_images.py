@@ -36,7 +36,7 @@ def test_the_list_of_items() -> None:
 
 
 def test_data_that_are_not_there(tmp_path: Path) -> None:
-    assert "needs --data DIR with CIFAR-10" in refused("reproduce", "table-1")
+    assert "--scale small needs a folder as --data, with CIFAR-10" in refused("reproduce", "table-1")
     assert str(tmp_path / "train") in refused("reproduce", "table-1", "--data", tmp_path, "--scale", "paper")
     words = ("reproduce", "figure-retrieval", "--data", tmp_path, "--out", tmp_path / "figure")
     assert str(tmp_path / "train") in refused(*words)

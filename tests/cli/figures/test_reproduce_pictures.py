@@ -29,4 +29,4 @@ def test_pictures_of_one_model(tmp_path: Path) -> None:
     for name in ("grid", "excite", "made"):
         assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml") and (tmp_path / f"{name}.png").is_file()
     assert "grid.svg exists" in refused("reproduce", "figure-grid", *TINY, "--out", tmp_path / "grid")
-    assert "needs --data" in refused("reproduce", "figure-excite", "--out", tmp_path / "x")
+    assert "needs a folder as --data" in refused("reproduce", "figure-excite", "--out", tmp_path / "x")

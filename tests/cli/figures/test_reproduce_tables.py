@@ -37,7 +37,7 @@ def test_short_codes(tmp_path: Path) -> None:
     scores = json.loads(file.read_text())["scores"]["own"]
     for name, rows in scores.items():
         assert name in printed and f"{rows[0]['map_over_found@10']:.3f}" in printed
-    assert "NAME=DIR" in refused("reproduce", "tables-7-8", *TINY, "--search", "coco")
+    assert "--search takes NAME=DIR" in refused("reproduce", "tables-7-8", *TINY, "--search", "coco")
 
 
 def test_a_dry_run_says_memory_steps_and_hours(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_dry_run_says_memory_steps_and_hours(tmp_path: Path) -> None:
     assert content["devices"] == 2 and content["hours"] == pytest.approx(sum(row["hours"] for row in content["rows"]))
     row = content["rows"][-1]
     assert f"{row['steps']:,} x {row['step_seconds']:.3g}" in printed and "GiB" in printed
-    assert "needs --data DIR with ImageNet" in refused("reproduce", "table-2", "--scale", "paper", "--dry-run")
+    assert "needs a folder as --data, with ImageNet" in refused("reproduce", "table-2", "--scale", "paper", "--dry-run")
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_a_set_to_search_is_missed_before_images_are_read(tmp_path: Path) -> Non
     words = ("--scale", "paper", "--data", tmp_path / "nothing", "--search", f"coco={tmp_path}")
     for item in ("tables-7-8", "figure-retrieval", "figure-grid"):
         assert "instances_train2017.json" in refused("reproduce", item, *words)
-    assert "--search coco=DIR" in refused("reproduce", "figure-grid", "--scale", "paper")
+    assert "--search, such as coco=DIR" in refused("reproduce", "figure-grid", "--scale", "paper")

@@ -13,6 +13,7 @@ from eigenmap import Eigenmap
 from eigenmap.augment.views import IMAGENET_STANDARDISATION, Standardisation
 from eigenmap.cli.fit.options import parse_settings
 from eigenmap.core.errors import EigenmapError
+from eigenmap.networks import build_encoder
 from tests.cli.run import refused, run, succeed
 from tests.end_to_end.photos import pictures
 
@@ -131,6 +132,40 @@ def test_weights_that_are_missing_or_do_not_fit(source: Path, tmp_path: Path) ->
     save_file({"weight": torch.zeros(1)}, tmp_path / "other.safetensors")
     assert "encoder SmallCNN" in refused(*fit, tmp_path / "other.safetensors")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_trained_encoder_is_ordered_without_training(source: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weights = build_encoder("small-cnn").state_dict()
+    save_file(weights, tmp_path / "trained.safetensors")
+    save_file({name: x * (x.ndim < 2) for name, x in weights.items()}, tmp_path / "constant.safetensors")
+    fit = (
+        "fit",
+        "images",
+        source,
+        "--out",
+        tmp_path / "run",
+        "--epochs",
+        0,
+        "--encoder",
+        "small-cnn",
+        "--device",
+        "cpu",
+    )
+    trained = ("--encoder-weights", tmp_path / "trained.safetensors")
+    for options, sentence in (
+        ((), "--epochs 0 trains nothing.*--encoder-weights"),
+        ((*trained, "--set", "codes=projector"), "--epochs 0.*projector untrained.*encoder"),
+        ((*trained, "--steps", 3), "--epochs.*--steps"),
+        ((*trained, "-k", 33), "33 components.*32"),
+        (("-k", 24, "--encoder-weights", tmp_path / "constant.safetensors"), "same features.*--encoder-weights"),
+    ):
+        assert re.search(sentence, refused(*fit, *options))
+        assert not (tmp_path / "run").exists()
+    assert "24 ordered features from 40 images, 0 steps" in succeed(*fit, *trained, "-k", 24).err
+    model = Eigenmap.load(tmp_path / "run")  # 24 features, 8 held-out images
+    assert (model.source, model.n_components, model.training["held_out_images"]) == ("encoder", 24, 8)
+    succeed("index", tmp_path / "run", source, "--out", tmp_path / "index")
 
 
 @pytest.mark.parametrize(

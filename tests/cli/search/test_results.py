@@ -22,3 +22,8 @@ def test_tables_have_a_title_and_a_line_an_item(capsys: pytest.CaptureFixture[st
     show_results(["q [b].jpg"], Results([["a/[1].png"]], np.float32([[0.75]])))
     out = capsys.readouterr().out
     assert out.startswith("q [b].jpg\n") and "1 \u2502 0.7500 \u2502 a/[1].png" in out
+
+
+def test_items_that_are_no_files_have_another_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    show_results(["0"], Results([["22"]], np.float32([[0.75]])), {"22": "a title"}, heading="item")
+    assert "item \u2503 title" in capsys.readouterr().out

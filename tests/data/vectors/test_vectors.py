@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from benchmarks.common.timing import status_bytes
 from eigenmap import EigenmapError
 from eigenmap.data.vectors.vectors import Vectors, is_vector_file, load_vectors
 
@@ -55,6 +56,24 @@ def test_every_file_gives_the_same_rows(tmp_path: Path, kind: str) -> None:
     np.testing.assert_array_equal(np.concatenate(list(found.blocks(16))), x)
     np.testing.assert_array_equal(found.take(np.array([3, 1, 49])), x[[3, 1, 49]])
     np.testing.assert_array_equal(found.take(np.array([3, 4, 6])), x[[3, 4, 6]])
+
+
+def test_one_pass_over_a_file_takes_constant_memory(tmp_path: Path) -> None:
+    x = np.zeros((40_000, 512), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    found = load_vectors(tmp_path / "x.npy")
+    every = np.arange(len(x))
+    before = status_bytes("RssFile")
+    for some in (found.blocks(1000), (found.take(every[k : k + 1000]) for k in range(0, len(x), 1000))):
+        assert max(status_bytes("RssFile") for _ in some) < before + x.nbytes / 4
+
+
+def test_a_private_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", rows())
+    x = np.load(tmp_path / "x.npy", mmap_mode="c")
+    x[3] = 7
+    found = load_vectors(x)
+    assert (found.block(0, 10)[3] == 7).all() and (found.take(np.arange(10))[3] == 7).all() and (x[3] == 7).all()
 
 
 @pytest.mark.parametrize("made", [lambda x: x, torch.from_numpy, lambda x: x.tolist(), fixed])

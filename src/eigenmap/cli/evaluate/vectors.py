@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.console import note, number_table, print_result
-from eigenmap.cli.evaluate.retrieval import DimsOption, NumberLists, circumstances, evaluate
+from eigenmap.cli.evaluate.retrieval import NumberLists, circumstances, evaluate
 from eigenmap.cli.options import (
     HOW,
     WHAT,
@@ -70,7 +70,9 @@ def vectors(
     document_ids: Annotated[
         Path | None, option("--document-ids FILE", "Like --query-ids, for the documents.", WHAT)
     ] = None,
-    dims: DimsOption = None,
+    dims: Annotated[
+        list[int] | None, option("--dims N...", "Code lengths to measure [dim](default: 8 16 32 ... all)[/dim].", HOW)
+    ] = None,
     top: Annotated[
         list[int] | None, option("--top N...", "Ranks at which recall is measured [dim](default: 10 100)[/dim].", HOW)
     ] = None,

@@ -71,8 +71,8 @@ def graph(
         int | None,
         option(
             "--width N",
-            "Units of each layer of the residual perceptron: by default 1024 for dense features of 10,000 nodes "
-            "or more, else 256.",
+            "Units of each layer of the residual perceptron, which then has one block; by default, width and blocks "
+            "are chosen on held-out edges.",
             NETWORK,
         ),
     ] = None,
@@ -179,5 +179,5 @@ def _summarise(model: Eigenmap, out: Path) -> None:
         f"{out}: {model.n_components} ordered features from {count(about['graph']['edges'], 'edge')}, "
         f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)} ...")
+    note(f"Eigenvalues (what the two ends of an edge share of each feature): {leading_eigenvalues(model)}")
     note(f"Next: eigenmap embed {shlex.quote(str(out))} NEW_FEATURES.npy --out codes.npy")

@@ -115,11 +115,15 @@ def images(
     objective: ObjectiveOption = None,
     views: Annotated[
         str | None,
-        option("--views NAME", "Augmentation: weak, catalogue, cifar, cifar-wide, simclr or barlow_twins.", TRAINING),
+        option(
+            "--views NAME",
+            "Augmentation: weak, catalogue, cifar, cifar-wide, cifar-simclr, simclr or barlow_twins.",
+            TRAINING,
+        ),
     ] = None,
     batch_size: Annotated[int | None, option("--batch-size N", "Images per step.", TRAINING)] = None,
     lr: RateOption = None,
-    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd or lars.", TRAINING)] = None,
+    optimizer: Annotated[str | None, option("--optimizer NAME", "adamw, sgd, lars or lamb.", TRAINING)] = None,
     setting: Annotated[
         list[str] | None,
         option(
@@ -214,6 +218,6 @@ def _summarise(model: Eigenmap, out: Path, source: Path) -> None:
         f"{out}: {model.n_components} ordered features from {count(images, 'image')}, "
         f"{count(about['steps'], 'step')} in {duration(about['seconds'])}."
     )
-    note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)} ...")
+    note(f"Eigenvalues (what two views of an image share of each feature): {leading_eigenvalues(model)}")
     note(f"Features that keep 95 % of the nearest neighbours: {model.suggest_dim(recall=0.95)}.")
     note("Next: " + shlex.join(["eigenmap", "index", str(out), str(source), "--out", "photos.index"]))

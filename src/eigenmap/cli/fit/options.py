@@ -170,5 +170,6 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def leading_eigenvalues(model: Eigenmap) -> str:
-    """Format the first eight eigenvalues."""
-    return " ".join(f"{mu:.2f}" for mu in model.eigenvalues_[:8])
+    """Format the first eight eigenvalues, with dots if there are more."""
+    more = ["..."] if len(model.eigenvalues_) > 8 else []
+    return " ".join([*(f"{mu:.2f}" for mu in model.eigenvalues_[:8]), *more])

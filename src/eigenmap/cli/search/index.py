@@ -329,7 +329,7 @@ def search(
         list[Path], argument("IMAGE", "One or more images to search for; for an index of vectors, files of vectors.")
     ],
     dim: SearchDimOption = None,
-    top: Annotated[int | None, option("--top -n N", "Results per image [dim](default: 10)[/dim].")] = None,
+    top: Annotated[int | None, option("--top -n N", "Results per query [dim](default: 10)[/dim].")] = None,
     shortlist_dim: ShortlistDimOption = None,
     shortlist: ShortlistOption = None,
     funnel: FunnelOption = None,
@@ -368,8 +368,10 @@ def search(
         elif side is not None:
             raise EigenmapError(f"--side needs a model, but {index} has none; leave it out.")
         if encoder is None or encoder.kind == "vectors":
+            heading = "item"
             names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
         else:
+            heading = "file"
             queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
             names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
         results = asked.search(found_in, codes, quiet)
@@ -381,7 +383,7 @@ def search(
     if not any(results.ids):  # an empty index is an error before this
         print_result(_no_item(unknown))
         return
-    show_results(names, results, titles)
+    show_results(names, results, titles, heading)
     if results.recall != 1 and results.recall is not None and not quiet:
         note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
 

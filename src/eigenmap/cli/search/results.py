@@ -35,8 +35,10 @@ TITLES = ("title", "text")
 _LONGEST = 120
 
 
-def show_results(queries: list[str], results: Results, titles: Mapping[Id, str] | None = None) -> None:
-    """Print one table per query, with the titles of the items where there are any."""
+def show_results(
+    queries: list[str], results: Results, titles: Mapping[Id, str] | None = None, heading: str = "file"
+) -> None:
+    """Print one table per query, with the titles of the items where there are any; `heading` is that of their names."""
     from rich.table import Table
     from rich.text import Text
 
@@ -44,7 +46,7 @@ def show_results(queries: list[str], results: Results, titles: Mapping[Id, str] 
         table = Table(title=Text(printable(query), style="bold"), title_justify="left")
         table.add_column("rank", justify="right")
         table.add_column("score", justify="right")
-        table.add_column("file", overflow="fold")
+        table.add_column(heading, overflow="fold")
         if titles:
             table.add_column("title", overflow="fold")
         for rank, (name, score) in enumerate(zip(ids, scores, strict=True), start=1):

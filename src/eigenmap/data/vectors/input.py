@@ -29,8 +29,7 @@ class VectorInput:
         found = load_vectors(vectors)
         if found.n_features != self.length:
             raise EigenmapError(
-                f"This model takes vectors of {self.length:,} numbers, but {found.name} has "
-                f"{found.n_features:,} per row."
+                f"This model takes vectors of {self.length:,} numbers, not of {found.n_features:,} as in {found.name}."
             )
         return found
 

@@ -10,6 +10,7 @@ Rows with NaN or infinity are refused when they are read, so no separate pass ov
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,13 +65,17 @@ class Vectors:
 
     def block(self, start: int, stop: int) -> Floats:
         """Return rows start ... stop - 1 as float32, or as float64 if they are stored as float64."""
-        return self._checked(self.array[start:stop], range(start, min(stop, len(self))))
+        made = self._checked(self.array[start:stop], range(start, min(stop, len(self))))
+        self._release()
+        return made
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the given rows in the given order."""
         if len(rows) > 1 and rows[-1] - rows[0] < 2 * len(rows) and bool((rows[1:] > rows[:-1]).all()):
             first = int(rows[0])  # ascending and dense: one sequential read
-            return self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
+            made = self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
+            self._release()
+            return made
         return self._checked(self.array[rows], rows)
 
     def blocks(self, size: int = BLOCK) -> Iterator[Floats]:
@@ -89,10 +94,17 @@ class Vectors:
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()[:16]
 
+    def _release(self) -> None:
+        """Unmap the pages read so far, so that one pass over a file takes constant memory."""
+        if isinstance(self.array, np.memmap) and self.array.mode == "r":
+            self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
         made: Floats = np.array(rows, dtype=kind)  # a copy, since torch warns about read-only memory
-        bad = ~np.isfinite(made).all(axis=1)
+        with np.errstate(all="ignore"):
+            finite = bool(np.isfinite(made.sum()))
+        bad = np.zeros(0, bool) if finite else ~np.isfinite(made).all(axis=1)  # a sum of finite numbers may overflow
         if bad.any():
             row = int(numbers[int(bad.argmax())])
             raise EigenmapError(

@@ -23,6 +23,7 @@ export class SearchView {
     this.state = state;
     this.steps = stepsOf(about.n_components);
     this.quality = null;
+    this.noQuality = "Being measured …";
     this.query = null; // the item searched by, as the server describes it
     this.shown = new Map(); // previous results, to mark new ones: panel -> { asked, dim, top, keys }
     this.refresh = newest(() => this.search());
@@ -147,11 +148,12 @@ export class SearchView {
   async measureQuality() {
     const quality = await get("api/quality");
     if (quality.state === "computing") { setTimeout(() => this.measureQuality(), 1000); return; }
-    this.quality = quality.state === "ready" ? quality : null;
-    find("quality-title").textContent = this.quality
-      ? `mAP against length, ${number(quality.queries)} queries` : "mAP against length needs labels";
-    find("quality-title").title = this.quality
-      ? `${quality.metric}: ${number(quality.queries)} items as queries among ${number(quality.gallery)} others` : "";
+    if (quality.state === "ready") {
+      this.quality = quality;
+      find("quality-title").textContent = `mAP against length, ${number(quality.queries)} queries`;
+      find("quality-title").title =
+        `${quality.metric}: ${number(quality.queries)} items as queries among ${number(quality.gallery)} others`;
+    } else this.noQuality = "Needs labels: a folder per class, or metadata with a label.";
     this.drawCharts();
   }
 
@@ -211,6 +213,7 @@ export class SearchView {
     const other = { off: null, length: { dim: this.dim2 }, random: { dim: this.dim, random: true } }[this.compare];
     const width = (id) => find(id).clientWidth || 300; // 0 while it is hidden
     if (this.quality) find("quality").replaceChildren(qualityChart(this.quality, this.about.n_components, this.dim, other, width("quality")));
+    else find("quality").replaceChildren(element("p", { class: "quiet" }, this.noQuality));
     if (this.about.eigenvalues) find("spectrum").replaceChildren(spectrumChart(this.about.eigenvalues, this.dim, width("spectrum")));
     else find("spectrum").replaceChildren(element("p", { class: "quiet" }, "The index contains no model."));
   }
@@ -270,7 +273,7 @@ export class SearchView {
       find("query-label").textContent = "uploaded, not stored";
       return;
     }
-    const item = await get(`api/items/${key}`);
+    const item = await get(`api/items/${key}`, { pictures: !this.about.large_pictures });
     this.query = { asked, key, label: item.metadata.label ?? null, item };
     const { texts } = this.about;
     find("query-picture").disabled = texts || item.picture === null;

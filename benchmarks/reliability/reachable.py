@@ -1,0 +1,68 @@
+"""Memory that a process can still reach: bytes that the C library has handed out, and blocks that Python has.
+
+Resident memory also contains what the two keep for later, which depends on chance and never shrinks. A thread in the
+measured process collects garbage, reads both numbers and writes them to a file.
+
+    python -c "from benchmarks.reliability import reachable; reachable.report('sizes'); ..."
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import threading
+import time
+from pathlib import Path
+
+PAUSE_S = 5.0
+
+
+class _Numbers(ctypes.Structure):
+    """Result of `mallinfo2`, from malloc.h."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "top",
+        )
+    ]
+
+
+def sizes() -> tuple[int, int]:
+    """Return bytes handed out by the C library, and blocks handed out by Python, after a garbage collection."""
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = _Numbers
+    gc.collect()
+    numbers = ask()
+    return numbers.uordblks + numbers.hblkhd, sys.getallocatedblocks()
+
+
+def report(path: str) -> None:
+    """Write the sizes to a file every few seconds, as long as the process lives."""
+    threading.Thread(target=_report, args=(Path(path),), daemon=True).start()
+
+
+def _report(path: Path) -> None:
+    partial = path.with_name(f"{path.name}.new")
+    while True:
+        partial.write_text(" ".join(map(str, sizes())))
+        partial.replace(path)
+        time.sleep(PAUSE_S)
+
+
+def read(path: Path) -> tuple[int, int]:
+    """Return the sizes that were written last; zeros if there are none yet."""
+    if not path.exists():
+        return 0, 0
+    taken, blocks = path.read_text().split()
+    return int(taken), int(blocks)

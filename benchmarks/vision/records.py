@@ -1,0 +1,149 @@
+"""One long run of the vision study: train with checkpoints, pause when time is up, measure at the end.
+
+    python -m benchmarks vision run --stage records --data FOLDER --results R -- --until $(($(date +%s) + 540))
+
+A run that is paused leaves its checkpoint in R/runs/NAME and a small one in R/NAME.carry. The same command continues
+it, from the first on the same machine, or from the second on another (`carry.py` says what is lost). The result is
+written after the last epoch. Candidates hold out a tenth of the training images, by which the best of them is chosen
+(kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing is chosen on
+test images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import time as now
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.common import harness
+from benchmarks.vision import carry
+from benchmarks.vision.jobs import Job
+from benchmarks.vision.measure import Target, Trained, accuracy, target
+from benchmarks.vision.retrieval import add_job, given_job
+from benchmarks.vision.transfer import aligned_code
+from eigenmap.evaluation.neighbours import knn_accuracy
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.align import align_outputs
+from eigenmap.fitting.images import ImageTask
+from eigenmap.fitting.options import RunOptions
+from eigenmap.model import CHECKPOINT, ImageInput
+from eigenmap.recipes.recipe import BaseRecipe
+from eigenmap.relations.images import split_held_out
+from eigenmap.training import CollapseError, DivergedError, TrainingConfig
+from eigenmap.training.progress import Silent
+
+HELD_OUT = {"candidates": 0.1, "records": 0.02}
+"""Share of the training images that are held out, by part."""
+EPOCHS_BETWEEN = 10
+"""Epochs between two checkpoints."""
+PROTOCOL = (
+    "CIFAR-10, ResNet-18, final epoch; kNN (200 neighbours) and linear probes among all training images; the code is "
+    "the stored one, of both outputs; {share} of the training images are not trained on"
+)
+
+
+class PausedError(Exception):
+    """Raised when time is up, just after a checkpoint."""
+
+
+class Pause(Silent):
+    """Ends a run just after its first own checkpoint at which a time has passed."""
+
+    def __init__(self, until: float, every: int) -> None:
+        self.until, self.every, self.first = until, every, 0
+
+    def start(self, step: int, steps: int) -> None:
+        self.first = step
+
+    def advance(self, step: int) -> None:
+        if step - 1 > self.first and step % self.every == 1 and now() > self.until:
+            raise PausedError(f"paused at step {step - 1}")
+
+
+@dataclass(frozen=True)
+class LongRun(RunOptions):
+    """Options of a run with its own distance between checkpoints, in steps."""
+
+    every: int = 1
+
+    def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
+        return replace(super().config(recipe, steps), checkpoint_every=self.every)
+
+
+def run(job: Job, data: Path, folder: Path, *, until: float = math.inf, compiled: bool = True) -> dict[str, Any]:
+    """Train a job, or continue it from its folder, and measure it; raise `PausedError` if time is up before."""
+    on = target(data, job.data)
+    images, share = on.train.images, HELD_OUT[job.part]
+    recipe = job.recipe().but(compile=compiled)
+    rows, held = split_held_out(len(images), fraction=share, seed=job.seed)
+    image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
+    every = max(2, EPOCHS_BETWEEN * (len(rows) // recipe.batch_size))
+    options = LongRun(folder, resume=True, seed=job.seed, progress=Pause(until, every), every=every)
+    result: dict[str, Any] = {
+        "benchmark": job.part,
+        "protocol": PROTOCOL.format(share=f"{share:.0%}"),
+        "held_out_share": share,
+        "job": asdict(job),
+        "recipe": asdict(recipe),
+        **harness.environment(),
+    }
+    try:
+        done = pipeline.train(ImageTask(recipe, images, rows, held, image), options)
+    except (CollapseError, DivergedError) as error:
+        return {**result, "collapsed": str(error)}
+    result["seconds_training"] = done.result.seconds
+    result["images_per_second"] = done.result.steps * recipe.batch_size / done.result.seconds
+    result["history"] = [record for record in done.result.history if "effective_rank" in record]
+    began = time.perf_counter()
+    result |= measure(Trained(done.problem, recipe.n_components), on, held)
+    return result | {"seconds_measuring": time.perf_counter() - began}
+
+
+@torch.no_grad()
+def measure(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:
+    """Measure the encoder, by kNN and linear probes, and the stored code of both outputs, by kNN."""
+    known, tested = (trained.outputs(part.images) for part in (on.train, on.test))
+    labels, asked = on.train.labels, on.test.labels
+    result = accuracy(known["encoder"], labels, tested["encoder"], asked, held, ("ridge", "sgd"))
+    staged = align_outputs(trained.evidence, ("both",), trained.n_components)["both"]
+    code = aligned_code("staged", "both", staged)
+    of_known, of_tested = (code(x["encoder"], x["projector"]) for x in (known, tested))
+    rest = torch.ones(len(labels), dtype=torch.bool).index_fill_(0, held.cpu(), False)
+    on_device = rest.to(of_known.device)
+    result["knn_code_held_out"] = knn_accuracy(of_known[~on_device], labels[~rest], of_known[on_device], labels[rest])
+    result["knn_code_test"] = knn_accuracy(of_tested, asked, of_known, labels)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_job(parser)
+    parser.add_argument("--until", type=float, default=math.inf, help="Unix time at which to pause")
+    given = parser.parse_args()
+    job = given_job(given)
+    if now() > given.until:
+        print(f"{job.name}: not begun, time is up", flush=True)
+        return
+    folder, carried = given.results / "runs" / job.name, given.results / f"{job.name}.carry"
+    if carried.is_file() and not (folder / CHECKPOINT).is_file():
+        carry.unpack(carried, folder / CHECKPOINT)
+    try:
+        result = run(job, given.data, folder, until=given.until, compiled=not given.eager)
+    except PausedError as pause:
+        carry.pack(folder / CHECKPOINT, carried)
+        print(f"{job.name}: {pause}; {carried.stat().st_size / 2**20:.1f} MiB to carry", flush=True)
+        return
+    harness.write(given.results / f"{job.name}.json", result)
+    kept = ("collapsed", "knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test", "linear_sgd_test")
+    print(job.name, {name: result[name] for name in kept if name in result}, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""A long run: paused, carried on, measured."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.vision import records, sets
+from benchmarks.vision.jobs import Job
+from benchmarks.vision.sets import DataSet
+from eigenmap.training.checkpoint import load
+from tests.end_to_end.photos import pictures
+
+SIZE, TRAIN, TEST = 12, 160, 24
+JOB = Job("cifar10", "scl-wide", 0.01, 22, n_components=8, batch_size=36, part="candidates")
+FIGURES = ("knn_held_out", "knn_test", "knn_code_held_out", "knn_code_test", "linear_ridge_test", "linear_sgd_test")
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    images, labels = pictures(TRAIN + TEST, SIZE), np.arange(TRAIN + TEST) % 4
+    parts = {"train_x": images[:TRAIN], "train_y": labels[:TRAIN], "test_x": images[TRAIN:], "test_y": labels[TRAIN:]}
+    np.savez(tmp_path / "cifar10.npz", **parts)
+    monkeypatch.setitem(sets.SETS, "cifar10", DataSet("laptop", TRAIN, "weak"))
+    return tmp_path
+
+
+def words(data: Path, *more: str) -> list[str]:
+    of_job = {"set": "cifar10", "method": JOB.method, "rate": JOB.rate, "epochs": JOB.epochs, "part": JOB.part}
+    of_job |= {"components": JOB.n_components, "batch-size": JOB.batch_size}
+    described = [word for name, value in of_job.items() for word in (f"--{name}", str(value))]
+    return ["records", "--data", str(data), "--results", str(data / "results"), "--eager", *described, *more]
+
+
+def test_a_run_is_paused_at_a_checkpoint_and_carried_on_elsewhere(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", words(data, "--until", "5"))
+    records.main()
+    assert "time is up" in capsys.readouterr().out and not (data / "results").exists()
+
+    def begin() -> None:
+        clock = iter([0.0])  # time is up as soon as the run has begun
+        monkeypatch.setattr(records, "now", lambda: next(clock, 10.0))
+        records.main()
+
+    begin()
+    results = data / "results"
+    folder, carried = results / "runs" / JOB.name, results / f"{JOB.name}.carry"
+    assert "paused at step 40; " in capsys.readouterr().out  # ten epochs of four steps
+    assert load(folder / "checkpoint.pt").step == 40 and not (results / f"{JOB.name}.json").exists()
+    begin()  # the same machine
+    assert "paused at step 80; " in capsys.readouterr().out
+    for file in folder.iterdir():
+        file.unlink()
+    assert carried.is_file()
+    monkeypatch.setattr("sys.argv", words(data))
+    records.main()  # another machine, which has the small file alone
+    assert "knn_code_test" in capsys.readouterr().out
+    assert (results / f"{JOB.name}.json").is_file() and load(folder / "checkpoint.pt").step == 88
+
+
+def test_a_run_measures_encoder_and_stored_code(data: Path) -> None:
+    job = Job("cifar10", "scl-wide-average", 0.01, 1, n_components=8, batch_size=36, part="records")
+    result = records.run(job, data, data / "run", until=time.time() + 600, compiled=False)
+    assert all(0 <= result[name] <= 1 for name in FIGURES)
+    assert result["held_out_share"] == 0.02 and result["recipe"]["weight_average"] == 0.999
+    assert result["protocol"].endswith("2% of the training images are not trained on")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("scl-wide-taught", {"objective": "scl-taught"}),
+        ("scl-wide-crops", {"crops": 4}),
+        ("scl-wide-linear", {"decay": "linear"}),
+        ("scl-wide-deep", {"projector_layers": 3}),
+        ("scl-cifar-simclr", {"views": "cifar-simclr"}),
+    ],
+)
+def test_every_candidate_trains(data: Path, method: str, settings: dict[str, object]) -> None:
+    job = Job("cifar10", method, 0.01, 1, n_components=8, batch_size=36, part="candidates")
+    result = records.run(job, data, data / "run", compiled=False)
+    assert result["recipe"].items() >= settings.items() and 0 <= result["knn_code_test"] <= 1
