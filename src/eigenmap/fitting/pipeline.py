@@ -34,8 +34,8 @@ from eigenmap.training.threads import restored_threads
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-WORTH_SAYING = 2.0
-"""Announce the alignment if it is expected to take longer than this many seconds."""
+WORTH_SAYING = 10.0
+"""Announce the alignment if it is expected to take longer than this many seconds; a terminal always shows a spinner."""
 
 
 @dataclass(frozen=True)
