@@ -125,7 +125,7 @@ class Bar(Silent):
 def waiting(progress: Progress | None, what: str) -> AbstractContextManager[object]:
     """Show what goes on after training, if the display can."""
     show = getattr(progress, "waiting", None)
-    return nullcontext() if show is None else show(what)  # type: ignore[no-any-return]
+    return nullcontext() if show is None else show(what)
 
 
 def progress_display(quiet: bool = False, file: TextIO | None = None) -> Progress:
