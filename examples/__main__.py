@@ -18,9 +18,9 @@ two corrupted copies of a row. Turn each view into a vector and call `em.fit_vec
 views share comes first in the codes; what differs between them comes last or not at all.
 
 Each example is a short program in `examples/` that takes a few seconds on a CPU. It prints the accuracy of five nearest
-neighbours (five folds) with a few of our features, with the same number of principal components, with the same number
-of random features, and with the whole vector. No method sees labels before that. This page is written by
-`python -m examples` from the output of the programs.
+neighbours (five folds). Four inputs are compared: a few of our features, as many principal components, as many random
+features, and the whole vector. No method sees labels before that. This page is written by `python -m examples` from the
+output of the programs.
 """
 
 

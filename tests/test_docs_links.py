@@ -27,3 +27,11 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not place.exists() or (anchor and place.suffix == ".md" and anchor not in anchors(place)):
             broken.append(f"{target}#{anchor}")
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_are_not_part_of_a_list(page: Path) -> None:
+    """Indented lines right after a list would be shown as a paragraph of its last item, not as commands."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^[-*] .*\n(?:  +\S.*\n)*\n {4}(\S.*)$", text, flags=re.MULTILINE)
+    assert [line for line in found if not line.startswith(("- ", "* "))] == []

@@ -8,7 +8,7 @@ from rich.console import Console
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, progress, train
 from eigenmap.training.metrics import Record
-from eigenmap.training.progress import Bar, Lines, Silent, health_summary, progress_display
+from eigenmap.training.progress import Bar, Lines, Silent, health_summary, progress_display, waiting
 from tests.training.toys import ToyNetwork, ToyRelation, held_out
 
 CHECK = Record(
@@ -119,3 +119,15 @@ def test_the_bar_is_put_away_when_a_run_fails() -> None:
 def test_where_standard_error_is_closed_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     assert isinstance(progress_display(), Silent)
+
+
+def test_what_follows_training_is_shown_in_a_terminal() -> None:
+    file = Terminal()
+    with waiting(Bar(Console(file=file, force_terminal=True, width=100)), "ordering the features"):
+        pass
+    assert "ordering the features" in file.getvalue()
+    file = io.StringIO()
+    for silent in (Lines(file), Silent(), None, object()):
+        with waiting(silent, "ordering the features"):  # type: ignore[arg-type]
+            pass
+    assert file.getvalue() == ""

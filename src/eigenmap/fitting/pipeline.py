@@ -27,6 +27,7 @@ from eigenmap.model import Eigenmap
 from eigenmap.training import TrainingConfig, loop, start
 from eigenmap.training.launch import alone, data_place
 from eigenmap.training.loop import TrainingResult
+from eigenmap.training.progress import waiting
 from eigenmap.training.provenance import training_provenance
 from eigenmap.training.threads import restored_threads
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 WORTH_SAYING = 10.0
-"""Announce the alignment if it is expected to take longer than this many seconds."""
+"""Announce the alignment if it is expected to take longer than this many seconds; a terminal always shows a spinner."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def _fit(task: Task, options: RunOptions) -> Eigenmap:
     trained = train(task, options)
     problem = trained.problem
     began = time.perf_counter()
-    code = best_code(trained, options.say)
+    with waiting(options.progress if trained.fabric.is_global_zero else None, "ordering the features"):
+        code = best_code(trained, options.say)
     record = training_provenance(
         task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
     )

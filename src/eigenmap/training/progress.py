@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from eigenmap.training.metrics import Record
@@ -44,6 +45,10 @@ class Silent:
 
     def replan(self, steps: int) -> None:
         """Correct the number of steps, which a deadline changes; custom displays may omit this method."""
+
+    def waiting(self, what: str) -> AbstractContextManager[object]:
+        """Show that something after training goes on; custom displays may omit this method."""
+        return nullcontext()
 
 
 class Lines(Silent):
@@ -111,6 +116,16 @@ class Bar(Silent):
     def stop(self) -> None:
         """Leave the bar on screen and release the terminal."""
         self.bar.stop()
+
+    def waiting(self, what: str) -> AbstractContextManager[object]:
+        """Show a spinner."""
+        return self.bar.console.status(what)
+
+
+def waiting(progress: Progress | None, what: str) -> AbstractContextManager[object]:
+    """Show what goes on after training, if the display can."""
+    show = getattr(progress, "waiting", None)
+    return nullcontext() if show is None else show(what)
 
 
 def progress_display(quiet: bool = False, file: TextIO | None = None) -> Progress:
