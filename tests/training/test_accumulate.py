@@ -23,7 +23,9 @@ def one_step(network: nn.Module, batch: Batch, chunks: int, objective: str = "ne
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("objective", ["nested", "neuralef", "barlow-twins", "swav", "moco", "byol", "simsiam", "scl-taught"])
+@pytest.mark.parametrize(
+    "objective", ["nested", "neuralef", "barlow-twins", "swav", "moco", "byol", "simsiam", "scl-taught"]
+)
 @pytest.mark.parametrize("chunks", [2, 5])
 def test_value_and_gradient_are_those_of_the_undivided_batch(objective: str, chunks: int, weighted: bool) -> None:
     batch = ToyRelation(dtype=torch.float64, weighted=weighted).batch(0)
