@@ -1,4 +1,4 @@
-r"""Choice of the network's size, made at the beginning of a fit by short fits that held-out edges judge.
+r"""Choice of the network's size at the beginning of a fit: short fits, judged by held-out edges.
 
 A smaller network is cheaper at inference. Candidates are trained for a quarter of the steps each, in the order of
 their cost per node. The score of one is the mean reciprocal rank at which the code of one end of a held-out edge finds
@@ -26,6 +26,7 @@ from eigenmap.networks import SparseRows, code_rows
 from eigenmap.relations.graph import MOST_HELD_OUT, GraphPairs
 from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.launch import machines
+from eigenmap.training.progress import waiting
 from eigenmap.training.threads import restored_threads
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     chosen, best, since, scores = None, np.zeros(1), 0, list[Score]()
     for size in sorted(SIZES, key=lambda size: size.cost(_inputs(task), task.recipe.n_components)):
         recipe = task.recipe.but(width=size.width, blocks=size.blocks, steps=steps)
-        ranks = _ranks(replace(task, recipe=recipe), quiet)
+        with waiting(options.progress, f"trying width {size.width:,}, {count(size.blocks, 'residual block')}"):
+            ranks = _ranks(replace(task, recipe=recipe), quiet)
         scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean())))
         if chosen is None or is_better(ranks, best):
             chosen, best, since = size, ranks, 0
