@@ -34,7 +34,8 @@ def test_verbs_options_and_values_are_completed(words: tuple[str, ...], expected
 def test_the_function_for_bash_is_installed(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("eigenmap")
     home = {**os.environ, "HOME": str(tmp_path), "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    subprocess.run([program, "--install-completion", "bash"], env=home, check=True, capture_output=True)
+    install = ["bash", "-c", "eigenmap --install-completion; exit $?"]  # it installs for the shell it is called from
+    subprocess.run(install, env=home, check=True, capture_output=True)
     words = "COMP_WORDS=(eigenmap fit vec); COMP_CWORD=2; _eigenmap_completion eigenmap; echo ${COMPREPLY[@]}"
     shell = ["bash", "--noprofile", "--norc", "-c", f"source ~/.bash_completions/eigenmap.sh; {words}"]
     done = subprocess.run(shell, env=home, check=True, capture_output=True, text=True)

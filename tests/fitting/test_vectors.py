@@ -135,7 +135,7 @@ def test_a_file_of_pairs_is_read_by_its_type(tmp_path: Path) -> None:
     ("change", "says"),
     [
         ({}, "none is given"),
-        ({"pairs": planted()[1], "lag": 1}, "pairs and lag"),
+        ({"pairs": planted()[1], "lag": 1}, "not pairs= and lag="),
         ({"views": []}, "at least one"),
         ({"lag": 1, "two_spaces": True}, "two_spaces need pairs"),
         ({"pairs": planted()[1], "weights": np.ones(1500)}, "index pairs"),

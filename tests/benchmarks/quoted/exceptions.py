@@ -28,7 +28,6 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "random splits of 10 / 10 / 80 %. It fits a linear probe to 1, 10 and 100 % of the training labels",  # protocol
         "(0.3 times the t = 10 of the published code)",  # a setting of the paper
         "all training labels (10 % of the nodes)",  # a protocol
-        "better than all smaller ones by 3 % of this score",  # a rule
     ),
     "docs/search.md": (),
     "docs/search-benchmarks.md": (),
