@@ -42,6 +42,27 @@ def test_partners_share_no_row_between_fit_and_held_out() -> None:
     assert partners(vectors(), vectors(seed=1), two_spaces=True).two_spaces
 
 
+def test_equal_rows_are_held_out_together() -> None:
+    rng = np.random.default_rng(0)
+    captions = rng.normal(size=(300, 5)).astype(np.float32)[np.repeat(np.arange(300), 2)]  # two pictures per caption
+    pictures = rng.normal(size=(600, 7)).astype(np.float32)
+    pictures[2] = pictures[1]  # joins the pairs of the first two captions
+    found = partners(Vectors(pictures), Vectors(captions), seed=3)
+    fit, held = found.fit[0].i, found.held_out[0].i
+    assert len(held) == 30 and len(set(held // 2)) == 30  # one pair for each caption held out
+    assert not set(fit // 2) & set(held // 2) and len(fit) == 600 - 2 * 30 - 2 * bool({0, 1} & set(held // 2))
+    left_out = [partners(Vectors(pictures), Vectors(captions), seed).held_out[0].i for seed in range(40)]
+    assert any({0, 1, 2, 3} & set(rows) for rows in left_out)
+    assert all(len({0, 1, 2, 3} & set(rows)) <= 1 for rows in left_out)
+
+
+def test_few_different_partners_are_held_out_pair_by_pair() -> None:
+    rng = np.random.default_rng(0)
+    classes = rng.normal(size=(10, 5))[rng.integers(10, size=600)]
+    found = partners(Vectors(rng.normal(size=(600, 7))), Vectors(classes), seed=3)
+    assert len(found.held_out[0].i) == 60 and found.count == 540
+
+
 def test_blocks_are_the_rows_of_the_pairs() -> None:
     x, y = vectors(), vectors(seed=1)
     weights = np.arange(200.0)

@@ -32,6 +32,8 @@ Kind = Literal["partners", "index pairs", "views", "second model", "lag", "label
 
 HELD_SHARE, FEWEST_HELD, MOST_HELD = 0.1, 16, 5_000
 """Share of the items that are held out, and bounds on their number."""
+LARGEST_KIN = 0.01
+"""Share of the pairs above which those that share a row are not held out: too many would be lost for fitting."""
 DRAWS = 4
 """Pairs drawn per labelled row."""
 NEIGHBOURS = 10
@@ -120,8 +122,8 @@ def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) ->
         raise EigenmapError(
             f"Every row of {y.name} equals the same row of {x.name}, so there is nothing to learn; give other partners."
         )
-    held = _held_rows(len(x), seed)
-    return _aligned("partners", [(x, y)], held, two_spaces)
+    held, kin = _held_partners(x, y, seed)
+    return _aligned("partners", [(x, y)], held, two_spaces, kin)
 
 
 def views(x: Vectors, others: Sequence[Vectors], seed: int = 0) -> VectorPairs:
@@ -218,10 +220,43 @@ def _held_rows(n: int, seed: int) -> Rows:
     return np.sort(np.random.default_rng(seed).permutation(n)[:count])
 
 
-def _aligned(kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, two_spaces: bool) -> VectorPairs:
-    """Return pairs of rows with the same number."""
+def _held_partners(x: Vectors, y: Vectors, seed: int) -> tuple[Rows, Rows]:
+    """Draw the pairs to hold out, and name their kin, which nothing may use: other pairs that contain an equal row.
+
+    Without this, the held-out partner of a picture would be known from another picture with the same caption.
+    """
+    groups = _kinship(x, y)
+    if groups is not None:
+        members, first, size = np.unique(groups, return_index=True, return_counts=True)
+        usable = np.flatnonzero(size <= max(1, LARGEST_KIN * len(x)))
+        if len(usable) >= 2 * FEWEST_HELD:
+            drawn = usable[_held_rows(len(usable), seed)]
+            held = np.sort(first[drawn])
+            return held, np.setdiff1d(np.flatnonzero(np.isin(groups, members[drawn])), held)
+    return _held_rows(len(x), seed), np.zeros(0, np.int64)  # too few different partners to hold some of them out
+
+
+def _kinship(x: Vectors, y: Vectors) -> Rows | None:
+    """Number the pairs: pairs that contain an equal row, also by way of others, share a number. None if all differ."""
+    keys = [side.row_keys() for side in (x, y)]
+    if all(len(np.unique(key)) == len(key) for key in keys):
+        return None
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    left, right = (np.unique(key, return_inverse=True)[1] for key in keys)
+    n = int(left.max()) + 1
+    joined = coo_matrix((np.ones(len(left), bool), (left, n + right)), shape=(n + len(right),) * 2)
+    groups: Rows = connected_components(joined, directed=False)[1][left].astype(np.int64)
+    return groups
+
+
+def _aligned(
+    kind: Kind, sides: Sequence[tuple[Vectors, Vectors]], held: Rows, two_spaces: bool, kin: Rows | None = None
+) -> VectorPairs:
+    """Return pairs of rows with the same number; those of `kin` are left out."""
     rows = np.arange(len(sides[0][0]))
-    rest = np.delete(rows, held)
+    rest = np.delete(rows, held if kin is None else np.concatenate([held, kin]))
     return VectorPairs(
         kind, [Part(a, b, rest, rest) for a, b in sides], [Part(a, b, held, held) for a, b in sides], two_spaces
     )

@@ -196,3 +196,12 @@ def test_a_damaged_arrow_file_is_refused_before_it_ends_the_process(tmp_path: Pa
             assert "x.arrow" in str(error)
             refused += 1
     assert refused >= 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
+@pytest.mark.parametrize("width", [1, 3, 8])
+def test_rows_have_equal_keys_if_they_are_equal(dtype: type, width: int) -> None:
+    rows = np.random.default_rng(0).integers(-2, 3, size=(40_000, width)).astype(dtype)
+    keys = load_vectors(rows).row_keys()
+    _, numbers = np.unique(rows, axis=0, return_inverse=True)
+    assert len(np.unique(keys)) == numbers.max() + 1 == len(np.unique(np.stack([numbers.ravel(), keys]), axis=1).T)

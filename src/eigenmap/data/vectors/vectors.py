@@ -94,6 +94,20 @@ class Vectors:
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()[:16]
 
+    def row_keys(self) -> npt.NDArray[np.uint64]:
+        """Return a number per row: equal rows have equal numbers, others practically never."""
+        size = self.n_features * self.array.dtype.itemsize
+        words = -(-size // 8)
+        places = np.random.default_rng(0).integers(2**64, size=words, dtype=np.uint64)
+        keys = np.empty(len(self), np.uint64)
+        for start in range(0, len(self), BLOCK):
+            rows = np.ascontiguousarray(self.array[start : start + BLOCK])
+            padded = np.zeros((len(rows), 8 * words), np.uint8)
+            padded[:, :size] = rows.view(np.uint8).reshape(len(rows), -1)
+            keys[start : start + BLOCK] = _mixed(padded.view(np.uint64) + places).sum(axis=1)
+            self._release()
+        return keys
+
     def _release(self) -> None:
         """Unmap the pages read so far, so that one pass over a file takes constant memory."""
         if isinstance(self.array, np.memmap) and self.array.mode == "r":
@@ -111,6 +125,15 @@ class Vectors:
                 f"Row {row:,} of {self.name} (counted from 0) contains NaN or infinity; every number must be finite."
             )
         return made
+
+
+def _mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Spread every bit of each word over the whole word, in place (the finaliser of SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> np.uint64(shift)
+        words *= np.uint64(factor)
+    words ^= words >> np.uint64(31)
+    return words
 
 
 def load_vectors(source: object, name: str = "the vectors", n_features: int | None = None) -> Vectors:
