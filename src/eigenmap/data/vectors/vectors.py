@@ -71,12 +71,9 @@ class Vectors:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the given rows in the given order."""
-        if len(rows) > 1 and rows[-1] - rows[0] < 2 * len(rows) and bool((rows[1:] > rows[:-1]).all()):
-            first = int(rows[0])  # ascending and dense: one sequential read
-            made = self._checked(self.array[first : int(rows[-1]) + 1][rows - first], rows)
-            self._release()
-            return made
-        return self._checked(self.array[rows], rows)
+        made = self._checked(self.array[rows], rows)
+        self._release()
+        return made
 
     def blocks(self, size: int = BLOCK) -> Iterator[Floats]:
         """Yield all rows, `size` at a time."""
