@@ -62,9 +62,10 @@ def test_one_pass_over_a_file_takes_constant_memory(tmp_path: Path) -> None:
     x = np.zeros((40_000, 512), np.float32)
     np.save(tmp_path / "x.npy", x)
     found = load_vectors(tmp_path / "x.npy")
-    every = np.arange(len(x))
+    every, scattered = np.arange(len(x)), np.random.default_rng(0).permutation(len(x))
     before = status_bytes("RssFile")
-    for some in (found.blocks(1000), (found.take(every[k : k + 1000]) for k in range(0, len(x), 1000))):
+    taken = [(found.take(rows[k : k + 1000]) for k in range(0, len(x), 1000)) for rows in (every, scattered)]
+    for some in (found.blocks(1000), *taken):
         assert max(status_bytes("RssFile") for _ in some) < before + x.nbytes / 4
 
 
