@@ -15,7 +15,28 @@ import torch
 from torch import Tensor
 
 
-class LAMB(torch.optim.Optimizer):
+class LayerWise(torch.optim.Optimizer):
+    """Optimizer that updates all layers of a group together; subclasses have `_update`."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights = [w for w in group["params"] if w.grad is not None]
+            if weights:
+                self._update(weights, group)
+        return loss
+
+    def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """Update the weights of a group, all of which have a gradient."""
+        raise NotImplementedError
+
+
+class LAMB(LayerWise):
     """AdamW whose step in every layer is as long as `lr` times its weights; a group with `adapt=False` is plain AdamW.
 
     All layers of a group are updated together on the device, and no value returns to the host.
@@ -34,21 +55,8 @@ class LAMB(torch.optim.Optimizer):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "adapt": True, "taken": 0}
         super().__init__(params, defaults)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            group["taken"] += 1
-            weights = [w for w in group["params"] if w.grad is not None]
-            if weights:
-                self._update(weights, group)
-        return loss
-
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        group["taken"] += 1
         gradients = [w.grad for w in weights if w.grad is not None]
         for w in weights:
             if not self.state[w]:

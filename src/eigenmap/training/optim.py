@@ -14,7 +14,7 @@ update of AdamW; see `lamb.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import Decay, TrainingConfig
-from eigenmap.training.lamb import LAMB, trust_ratios
+from eigenmap.training.lamb import LAMB, LayerWise, trust_ratios
 
 LATE = 0.8
 """Share of the steps after warm-up at which the decay "late" begins."""
@@ -47,7 +47,7 @@ def schedule(step: float, steps: int, warmup_steps: int = 0, final: float = 0.0,
     return final + (1 - final) * left
 
 
-class LARS(torch.optim.Optimizer):
+class LARS(LayerWise):
     """SGD with momentum and layer-wise rescaled updates; a group with `adapt=False` is plain SGD.
 
     All layers of a group are updated together on the device, and no value returns to the host.
@@ -65,19 +65,6 @@ class LARS(torch.optim.Optimizer):
     ) -> None:
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "eta": eta, "adapt": True}
         super().__init__(params, defaults)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            weights = [w for w in group["params"] if w.grad is not None]
-            if weights:
-                self._update(weights, group)
-        return loss
 
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         updates = [w.grad for w in weights if w.grad is not None]

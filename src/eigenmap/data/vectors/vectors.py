@@ -107,8 +107,9 @@ class Vectors:
 
     def _release(self) -> None:
         """Unmap the pages read so far, so that one pass over a file takes constant memory."""
-        if isinstance(self.array, np.memmap) and self.array.mode == "r":
-            self.array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
+        if advice is not None and isinstance(self.array, np.memmap) and self.array.mode == "r":
+            self.array._mmap.madvise(advice)  # type: ignore[attr-defined]
 
     def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
         kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
