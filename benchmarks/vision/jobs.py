@@ -100,11 +100,13 @@ METHODS: dict[str, Method] = {
     "scl-slow-projector": Method("scl", projector_lr_scale=0.3, words="0.3 times the rate for the projector"),
     "scl-fast-projector": Method("scl", projector_lr_scale=3.0, words="3 times the rate for the projector"),
     # Remedies for large batches, each alone. With a warm-up of 0.4, batch 2,048 has that of batch 512 in steps.
-    "scl-warm": Method("scl", settings={"warmup": 0.4}),
-    "scl-relative": Method("scl", settings={"clip_relative": 0.02, "clip_norm": 0.0}),
-    "scl-lamb": Method("scl", "lamb"),
-    "scl-lars-warm": Method("scl", "lars", settings={"warmup": 0.4}),
-    "scl-average": Method("scl", settings={"weight_average": 0.98}),
+    "scl-warm": Method("scl", settings={"warmup": 0.4}, words="SGD, four tenths of the steps as warm-up"),
+    "scl-relative": Method(
+        "scl", settings={"clip_relative": 0.02, "clip_norm": 0.0}, words="SGD, clipping relative to the weights"
+    ),
+    "scl-lamb": Method("scl", "lamb", words="LAMB"),
+    "scl-lars-warm": Method("scl", "lars", settings={"warmup": 0.4}, words="LARS, four tenths of the steps as warm-up"),
+    "scl-average": Method("scl", settings={"weight_average": 0.98}, words="SGD, averaged weights"),
     # Candidates for records on CIFAR-10, each alone: "scl-wide" and one change.
     "scl-wide-taught": Method("scl-taught", views="cifar-wide", words="a momentum teacher for SCL", cost=1.4),
     "scl-wide-crops": Method("scl", views="cifar-wide", settings={"crops": 4}, words="four small crops", cost=2.2),

@@ -14,6 +14,7 @@ from benchmarks.vision import evaluation_cost, plan
 from benchmarks.vision.accuracy_tables import accuracy, other_settings
 from benchmarks.vision.choices import choices
 from benchmarks.vision.jobs import METHODS, Job
+from benchmarks.vision.record_tables import large_batches, records
 from benchmarks.vision.speed_tables import speed
 
 COLUMNS = (*(str(2**i) for i in range(1, 11)), "full")
@@ -397,5 +398,6 @@ def page(folder: Path) -> str:
     parts = (screening, rates, finals, crops, many_features, other_sets, robustness)
     blocks = [HEAD.strip(), *(block for part in parts for block in part(results))]
     blocks += [*other_settings(results.by_name, plan.Finished(folder)), *accuracy(results.by_name), *long_runs(results)]
+    blocks += [*large_batches(results.by_name, plan.Finished(folder)), *records(results.by_name, plan.Finished(folder))]
     blocks += [*choices(results.by_name), *speed(results.by_name), *evaluation_cost.section(results.by_name)]
     return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,91 @@
+"""Sections of docs/benchmarks.md on remedies for large batches, and on long runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.common.pages import NOT_RUN, accuracies, made_by, table
+from benchmarks.vision import plan
+from benchmarks.vision.jobs import BATCH, METHODS, Job
+
+Results = Mapping[str, dict[str, Any]]
+CLOSE = 0.02
+"""Loss of accuracy at the large batch that counts as none."""
+MEASURED = ("knn_held_out", "knn_test", "linear_ridge_test")
+GOALS = {
+    200: ("knn_code_test", 0.885, "kNN of the stored code above 0.885"),
+    800: ("knn_code_test", 0.910, "kNN of the stored code above 0.910, the best of lightly's documentation"),
+    1000: ("linear_sgd_test", 0.931, "linear probe above 0.931, the best of solo-learn's"),
+}
+"""Goals of the long runs, by epochs: figure, threshold and words."""
+
+
+def large_batches(results: Results, finished: plan.Finished) -> Iterator[str]:
+    """Yield a table with one row per remedy, at its best rate."""
+    usual = results.get(plan.brief(plan.DEFAULT, finished.rate(plan.DEFAULT) or 0.0).name)
+    rate = finished.rate_at(plan.DEFAULT, plan.LARGE)
+    plain = None if rate is None else results.get(plan.brief(plan.DEFAULT, rate, batch_size=plan.LARGE).name)
+    found = {method: _best(results, method, rates) for method, rates in plan.REMEDIES.items()}
+    yield f"## Large batches: ten epochs at batch {plan.LARGE:,}"
+    yield (
+        f"CIFAR-10, k = 2,048, one seed, each remedy alone. Its rate (for batch {BATCH}) is the best of those tried by "
+        f"held-out kNN. Goal: linear accuracy within {CLOSE} of batch {BATCH} at equal epochs."
+    )
+    yield _verdict(usual, {"nothing changed": plain, **{METHODS[name].words: run for name, run in found.items()}})
+    rows = [_row(f"nothing changed, batch {BATCH}", usual), _row("nothing changed", plain)]
+    for method, rates in plan.REMEDIES.items():
+        rows.append(_row(METHODS[method].words, found[method], len(rates)))
+        rows.append(_row(f"{METHODS[method].words}, batch {BATCH}", results.get(plan.brief(method, rates[0]).name)))
+    yield table(["remedy", "rate", "kNN held out", "kNN test", "linear test"], rows)
+    yield made_by([run for run in (usual, plain, *found.values()) if run is not None])
+
+
+def _best(results: Results, method: str, rates: tuple[float, ...]) -> dict[str, Any] | None:
+    """Return the run at the large batch with the best held-out kNN accuracy."""
+    runs = [results.get(plan.brief(method, rate, batch_size=plan.LARGE).name) for rate in rates]
+    known = [run for run in runs if run is not None]
+    return max(known, key=lambda run: float(run.get("knn_held_out", 0.0)), default=None)
+
+
+def _row(words: str, run: dict[str, Any] | None, tried: int = 1) -> list[str]:
+    of = f", best of {tried}" if tried > 1 else ""
+    return [words, NOT_RUN if run is None else f"{run['job']['rate']:g}{of}", *accuracies(run, *MEASURED)]
+
+
+def _verdict(usual: dict[str, Any] | None, runs: Mapping[str, dict[str, Any] | None]) -> str:
+    """Say which remedy is nearest to the usual batch, and whether that is near enough."""
+    known = {name: run[MEASURED[-1]] for name, run in runs.items() if run is not None and MEASURED[-1] in run}
+    if usual is None or not known:
+        return "Not run yet."
+    best = max(known, key=lambda name: known[name])
+    loss = usual[MEASURED[-1]] - known[best]
+    left = [name for name, run in runs.items() if run is None]
+    said = f"{'Met' if loss <= CLOSE else '**Missed**'}: the least loss is {loss:.3f} ({best})."
+    return said + (f" Not run: {', '.join(left)}." if left else "")
+
+
+def records(results: Results, finished: plan.Finished) -> Iterator[str]:
+    """Yield a table of candidates and one of the long runs, with their goals."""
+    jobs = list(plan.records(finished))
+    tried = [job for job in jobs if job.part == "candidates"]
+    yield "## Records: what buys accuracy, and long runs"
+    yield (
+        f"CIFAR-10, ResNet-18, batch {BATCH}, final epoch. Each candidate is the recipe `cifar10-resnet18` with one "
+        f"change, {plan.CANDIDATE_EPOCHS} epochs, one seed, a tenth of the training images held out. The best by kNN "
+        "of its stored code on held-out images trains for 200, 800 and 1,000 epochs."
+    )
+    names = ("knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test")
+    head = ["candidate", "kNN of the code, held out", "kNN of the code, test", "kNN of the encoder", "linear, ridge"]
+    yield table(head, [[METHODS[job.method].words, *accuracies(results.get(job.name), *names)] for job in tried])
+    yield "\n".join(f"- {line}" for line in _goals(results, jobs))
+    yield made_by([results[job.name] for job in jobs if job.name in results])
+
+
+def _goals(results: Results, jobs: list[Job]) -> Iterator[str]:
+    long = {job.epochs: results.get(job.name) for job in jobs if job.part == "records"}
+    for epochs, (name, goal, words) in GOALS.items():
+        run = long.get(epochs)
+        value = None if run is None else run.get(name)
+        said = NOT_RUN if value is None else f"{'met' if value > goal else '**missed**'} ({value:.3f})"
+        yield f"{epochs:,} epochs, {words}: {said}."
