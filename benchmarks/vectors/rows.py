@@ -27,9 +27,10 @@ def measured(
             continue
         began = time.perf_counter()
         row = {"method": name, **measure(name)}
-        rows[name] = {**row, "commit": harness.environment()["commit"]}
+        about = harness.environment()
+        rows[name] = {**row, "commit": about["commit"], "device": about["device"]}
         print(f"{file.stem} {name}: {_short(row)} ({time.perf_counter() - began:.0f} s)", flush=True)
-        result = {**harness.environment(), **facts, "protocol": protocol, "job": job, "rows": list(rows.values())}
+        result = {**about, **facts, "protocol": protocol, "job": job, "rows": list(rows.values())}
         harness.write(file, result)
     return list(rows.values())
 

@@ -82,7 +82,8 @@ def main(words: list[str] | None = None) -> None:
         return {"scores": by_length(encode, parts.test, lengths), **about}
 
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    measured(given.json, protocol, job, METHODS, measure)
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, job, methods, measure)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", required=True, choices=SECOND)
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--test", type=int, default=sets.TEST, help="number of test pairs, if there are no judgements")
+    made.add_argument("--methods", help="names, separated by commas (default: all)")
     return made
 
 

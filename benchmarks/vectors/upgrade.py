@@ -115,7 +115,8 @@ def main(words: list[str] | None = None) -> None:
         return {"scores": by_length(encode, test, lengths), **about}
 
     protocol = {"set": given.set, "queries": NEW, "documents": OLD, "things": new.fit.count, "test": new.test.count}
-    measured(given.json, protocol, {"set": given.set, "seed": given.seed}, METHODS, measure)
+    methods = given.methods.split(",") if given.methods else METHODS
+    measured(given.json, protocol, {"set": given.set, "seed": given.seed}, methods, measure)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -126,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--pairs", type=int, default=PAIRS, help="number of items embedded by both models")
     made.add_argument("--test", type=int, default=sets.TEST)
+    made.add_argument("--methods", help="names, separated by commas (default: all)")
     return made
 
 

@@ -97,6 +97,7 @@ def main(words: list[str] | None = None) -> None:
     made.add_argument("--sets", default=",".join(SETS), help="names, separated by commas")
     made.add_argument("--test", type=int, default=sets.TEST)
     made.add_argument("--variants", help="how many of the first to compare (default: all)", type=int)
+    made.add_argument("--methods", help="names of variants, separated by semicolons (default: all)")
     made.add_argument("--side-by-side", type=int, default=1, help="processes")
     made.add_argument("--best", action="store_true", help="print the best settings as JSON and do nothing else")
     given = made.parse_args(words)
@@ -104,6 +105,8 @@ def main(words: list[str] | None = None) -> None:
         print(json.dumps(best(json.loads(given.json.read_text())["rows"] if given.json.is_file() else [])))
         return
     variants = dict(list(VARIANTS.items())[: given.variants])
+    if given.methods:
+        variants = {name: VARIANTS[name] for name in given.methods.split(";")}
     names = given.sets.split(",")
     with ProcessPoolExecutor(given.side_by_side, get_context("spawn")) as pool:
         trials = {
