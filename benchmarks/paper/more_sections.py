@@ -186,9 +186,9 @@ def retrieval(stored: Stored) -> str:
     if few is None:
         parts.append("The variant with 128 features and 8,192 hidden units is not run yet.")
     else:
-        lengths = [int(row["dim"]) for row in next(iter(few["retrieval"].values()))]
+        lengths = [int(row["dim"]) for row in max(few["retrieval"].values(), key=len)]
         rows = [
-            [name, *(f"{row['map_over_found@1000']:.3f}" for row in scored)]
+            [name, *([f"{row['map_over_found@1000']:.3f}" for row in scored] or ["collapsed"] * len(lengths))]
             for name, scored in few["retrieval"].items()
         ]
         parts += ["128 features, 8,192 hidden units, CIFAR-10:", table(("code", *map(str, lengths)), rows)]

@@ -3,12 +3,15 @@ from __future__ import annotations
 import pytest
 
 from eigenmap.evaluation.retrieval import pca, project, retrieval
+from eigenmap.model import Eigenmap
+from eigenmap.recipes import Recipe
 from eigenmap.reproduce import load_sets
 from eigenmap.reproduce.encoding import outputs_of
 from eigenmap.reproduce.retrieval import retrieval_recipe, retrieval_scores
 from eigenmap.reproduce.runs import Runs
 from eigenmap.reproduce.searches import own_search
-from eigenmap.reproduce.tables_7_8 import PCA, tables_7_8
+from eigenmap.reproduce.tables_7_8 import PCA, ROWS, tables_7_8
+from eigenmap.training import CollapseError
 
 
 @pytest.mark.slow
@@ -28,6 +31,26 @@ def test_curves_with_few_features() -> None:
     runs = Runs(load_sets("tiny", None), device="cpu")
     scores = retrieval_scores("tiny", runs, [own_search(runs.sets, 10)], small_k=True)["own"]
     assert [row["dim"] for rows in scores.values() for row in rows] == [4, 8] * 3
+
+
+@pytest.mark.slow
+def test_a_method_that_collapses_has_no_rows_and_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    runs = Runs(load_sets("tiny", None), device="cpu", say=said.append)
+    usual = Runs.model
+
+    def collapse(self: Runs, recipe: Recipe) -> Eigenmap:
+        if recipe.objective == "neuralef":
+            raise CollapseError("the features froze")
+        return usual(self, recipe)
+
+    monkeypatch.setattr(Runs, "model", collapse)
+    search = own_search(runs.sets, 10)
+    curves = retrieval_scores("tiny", runs, [search], small_k=True)["own"]
+    assert [len(rows) for rows in curves.values()] == [0, 2, 2]
+    codes = tables_7_8("tiny", runs, [search])["own"]
+    assert [len(codes[name]) for name in ROWS] == [0, 3, 3, 3, 3]
+    assert said.count("  the features froze") == 2
 
 
 def test_features_of_the_retrieval_figure() -> None:

@@ -29,13 +29,19 @@ def retrieval_recipe(method: str, scale: Scale, small_k: bool = False) -> Recipe
 def retrieval_scores(
     scale: Scale, runs: Runs, searches: Sequence[Search], small_k: bool = False
 ) -> dict[str, dict[str, list[ScoreRow]]]:
-    """Score raw projector outputs by set and method: ordered ones in their own order, the others in random order."""
+    """Score raw projector outputs by set and method: ordered ones in their own order, the others in random order.
+
+    A method whose training collapses has no rows.
+    """
     scores: dict[str, dict[str, list[ScoreRow]]] = {search.name: {} for search in searches}
     for method in COMPARED:
         title = METHODS[method].title
         runs.say(f"{title} ...")
-        model = runs.model(retrieval_recipe(method, scale, small_k))
+        model = runs.model_unless_collapsed(retrieval_recipe(method, scale, small_k))
         for search in searches:
+            if model is None:
+                scores[search.name][title] = []
+                continue
             query, gallery = (outputs_of(model, images, "projector") for images in (search.queries, search.gallery))
             at, top = lengths(query.shape[1], first=4), (search.top,)
             if method == "ordered":

@@ -124,6 +124,14 @@ class Runs:
             progress=False,
         )
 
+    def model_unless_collapsed(self, recipe: Recipe) -> Eigenmap | None:
+        """Return the model of a recipe, or say why there is none: its training collapsed or diverged."""
+        try:
+            return self.model(recipe)
+        except (CollapseError, DivergedError) as error:
+            self.say(f"  {error}")
+            return None
+
     def _options(self, folder: Path | None) -> RunOptions:
         resume = folder is not None and (folder / CHECKPOINT).is_file()
         return RunOptions(folder, resume, seed=self.seed, device=self.device, devices=self.devices, nodes=self.nodes)

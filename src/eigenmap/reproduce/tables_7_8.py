@@ -16,7 +16,7 @@ from eigenmap.reproduce.runs import Runs
 from eigenmap.reproduce.searches import Search
 
 LENGTHS = (4, 8, 16, 32)
-ORDERED, PCA, CENTRED, RANDOM, DEFAULT = (
+ROWS = ORDERED, PCA, CENTRED, RANDOM, DEFAULT = (
     "the paper's, ordered",
     "SCL + PCA",
     "SCL + centred PCA",
@@ -29,15 +29,21 @@ Scores = dict[str, dict[str, list[ScoreRow]]]
 
 
 def tables_7_8(scale: Scale, runs: Runs, searches: Sequence[Search]) -> Scores:
-    """Score codes of 4 to 32 features by set and method; components are computed from training images."""
-    scores: Scores = {search.name: {} for search in searches}
+    """Score codes of 4 to 32 features by set and method; components are computed from training images.
+
+    Codes of a network whose training collapses have no rows.
+    """
+    scores: Scores = {search.name: {name: [] for name in ROWS} for search in searches}
     runs.say("the paper's, ordered ...")
-    model = runs.model(retrieval_recipe("ordered", scale))
-    for search in searches:
-        query, gallery = _projected(model, search)
-        scores[search.name][ORDERED] = retrieval(query, gallery, *search.truth(), _lengths(query), (search.top,))
+    model = runs.model_unless_collapsed(retrieval_recipe("ordered", scale))
+    if model is not None:
+        for search in searches:
+            query, gallery = _projected(model, search)
+            scores[search.name][ORDERED] = retrieval(query, gallery, *search.truth(), _lengths(query), (search.top,))
     runs.say("SCL ...")
-    model = runs.model(retrieval_recipe("scl", scale))
+    model = runs.model_unless_collapsed(retrieval_recipe("scl", scale))
+    if model is None:
+        return scores
     train = outputs_of(model, runs.sets.train, "projector")
     bases = {PCA: pca(train, centred=False), CENTRED: pca(train)}
     for search in searches:

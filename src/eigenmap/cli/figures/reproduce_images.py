@@ -152,6 +152,7 @@ def figure_retrieval_command(
                     {int(row["dim"]): row[f"{metric}_spread"] for row in rows if f"{metric}_spread" in row},
                 )
                 for key, (name, rows) in zip(("ours", "random", "encoder-pca"), scores[each.name].items(), strict=True)
+                if rows
             ]
             about = f"{each.name}: {len(each.queries):,} queries, {len(each.gallery):,} images"
             panels.append(Panel(about, f"{title} the top {each.top:,}", curves))
@@ -164,5 +165,6 @@ def figure_retrieval_command(
     for each in searches:
         metric = f"map_over_found@{each.top}"
         for name, rows in scores[each.name].items():
-            print_result(f"{name}: " + ", ".join(f"{row['dim']:.0f}: {row[metric]:.3f}" for row in rows))
+            found = ", ".join(f"{row['dim']:.0f}: {row[metric]:.3f}" for row in rows)
+            print_result(f"{name}: {found or 'training collapsed'}")
     print_result(f"Figure: {', '.join(map(str, files))}")

@@ -150,8 +150,10 @@ def tables_7_8_command(
         title = (
             f"{each.name}: {len(each.queries):,} queries, {len(each.gallery):,} images, mAP found in top {each.top:,}"
         )
-        columns = ["code", *(f"{row['dim']:.0f}" for row in next(iter(rows.values())))]
+        lengths = [f"{row['dim']:.0f}" for row in max(rows.values(), key=len)]
+        columns = ["code", *lengths]
         cells = (
-            [name, *(f"{row[f'map_over_found@{each.top}']:.3f}" for row in scored)] for name, scored in rows.items()
+            [name, *([f"{row[f'map_over_found@{each.top}']:.3f}" for row in scored] or ["collapsed"] * len(lengths))]
+            for name, scored in rows.items()
         )
         print_result(number_table(title, columns, cells, texts=1))
