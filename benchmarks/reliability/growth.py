@@ -1,11 +1,13 @@
 """Many answers in a few minutes, while the index is changed and replaced all the time: memory per 1,000 answers.
 
-    python -m benchmarks.reliability.growth --rounds 10000
+    python -m benchmarks.reliability.growth --rounds 30000
 
 The same server, clients and faults as in `requests`, but the index is replaced and changed several times as often, and
-the memory that the server can reach (`reachable`) is read after every 1,000 answers. Half of the answers are warm-up.
+the memory that the server can reach (`reachable`) is read every second. Half of the answers are warm-up.
 What is kept per answer, per change or per replacement shows after minutes here; in half an hour of ordinary load
 (`steady`) it could hide.
+
+The step that Python's table of interned strings makes (`reachable`) is measured too, in a process of its own.
 
 Memory counts as growing if the slope of Theil and Sen over the second half is at least 16 bytes per answer, the
 smallest block of the C library, or a tenth of one of Python's blocks, and its 95 % interval is above zero.
@@ -29,16 +31,38 @@ from benchmarks.common.timing import status_bytes
 from benchmarks.reliability import outcome, reachable
 from benchmarks.reliability.outcome import Outcome
 from benchmarks.reliability.requests import Load, make_indexes
-from benchmarks.reliability.steady import COMMAND, LEAST_BLOCKS, LEAST_BYTES, REPORTED, open_files
+from benchmarks.reliability.steady import COMMAND, LEAST_BLOCKS, LEAST_BYTES, open_files
 
 UPLOADS = 6
 """One in so many requests is an upload."""
 PER = 1000
+PAUSE_S = 1.0
+"""Seconds between two readings of memory."""
 NAMES = ("answers", "bytes", "blocks", "anonymous", "mapped", "open_files")
 """Columns of the samples: resident memory is that of the process itself, and of files it has mapped."""
 
 
+TABLE = """
+import eigenmap.service.app, torch
+from benchmarks.reliability import reachable
+last, dropped = reachable.handed_out(), 0
+for _ in range(400):
+    reachable.drop(1000)
+    dropped, now = dropped + 1000, reachable.handed_out()
+    if now - last > 100_000:
+        print(dropped, now - last)
+    last = now
+"""
+
+
+def table_steps() -> list[list[int]]:
+    """Return strings dropped so far and bytes, for each growth of a process that interns and drops 400,000 strings."""
+    ended = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, check=True)
+    return [[int(word) for word in line.split()] for line in ended.stdout.splitlines()]
+
+
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
+    found.measured["table_steps"] = table_steps()
     with tempfile.TemporaryDirectory(prefix="growth") as name:
         folder = Path(name)
         load = Watched(folder, make_indexes(folder), given.seed, found)
@@ -59,7 +83,8 @@ class Watched(Load):
     @contextmanager
     def _server(self) -> Iterator[subprocess.Popen[str]]:
         sizes = self.place.with_name("sizes")
-        program = REPORTED.format(str(sizes)) + COMMAND[-1]
+        program = f"from benchmarks.reliability import reachable; reachable.report({str(sizes)!r}, {PAUSE_S})\n"
+        program += COMMAND[-1]
         words = [sys.executable, "-c", program, "serve", str(self.place), "--port", "0", "--quiet"]
         with self._started(words) as process:
             watcher = threading.Thread(target=self._watch, args=(process, sizes))
@@ -96,7 +121,7 @@ def judge(samples: Any, found: Outcome) -> None:
         slope, low, high = (float(value) for value in (fitted.slope, fitted.low_slope, fitted.high_slope))
         measured[f"{name}_per_{PER}"] = [PER * slope, PER * low, PER * high]
         if slope >= least and low > 0:
-            found.fail(f"the server keeps {slope:.2g} {name} per answer")
+            found.fail(f"the server keeps {slope:.1f} {name} per answer")
     quarter = max(1, len(kept) // 4)
     for name in NAMES[1:]:
         values = kept[:, NAMES.index(name)]
@@ -105,4 +130,4 @@ def judge(samples: Any, found: Outcome) -> None:
 
 
 if __name__ == "__main__":
-    outcome.run("growth", __doc__, 10_000, experiment)
+    outcome.run("growth", __doc__, 30_000, experiment)
