@@ -239,7 +239,7 @@ def _table_steps(measured: dict[str, Any]) -> str:
     return (
         "\n\nPython's table of interned strings grows although nothing is kept: `pathlib` interns the parts of every "
         "path, and drops them with it. Entries of dropped strings are not reused; when all are used up, the table is "
-        "built anew, the first time at twice its size. A process that has imported the service and interns and drops "
+        "rebuilt, the first time at twice its size. A process that has imported the service and interns and drops "
         f"400,000 strings, one after the other, grows by {steps or 'nothing'}. This is not a leak. It is brought about "
         "before every reading of memory, here and below, by strings that are dropped at once."
     )
