@@ -67,6 +67,9 @@ def _eigenmap(*words: object) -> None:
 class Load:
     """One server, its clients and its faults."""
 
+    REPLACE_S, ADD_S = 1.0, 0.3
+    """Mean pauses between two replacements of the index, and between two changes of it."""
+
     def __init__(self, folder: Path, indexes: list[Path], seed: int, found: Outcome) -> None:
         from eigenmap.search import CodeIndex
         from tests.service.pictures import FORMATS, encoded, mutants
@@ -90,8 +93,8 @@ class Load:
                 threading.Thread(target=self._repeat, args=(number, fault, pause))
                 for number, (fault, pause) in enumerate(
                     (
-                        (self._replace, 1.0),
-                        (self._add, 0.3),
+                        (self._replace, self.REPLACE_S),
+                        (self._add, self.ADD_S),
                         (self._cut_off, 0.1),
                         (self._read_slowly, 0.1),
                         (self._read_slowly, 0.1),
@@ -126,7 +129,11 @@ class Load:
 
     @contextmanager
     def _server(self) -> Iterator[subprocess.Popen[str]]:
-        words = [*COMMAND, "serve", str(self.place), "--port", "0", "--quiet"]
+        with self._started([*COMMAND, "serve", str(self.place), "--port", "0", "--quiet"]) as process:
+            yield process
+
+    @contextmanager
+    def _started(self, words: list[str]) -> Iterator[subprocess.Popen[str]]:
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None

@@ -36,6 +36,16 @@ def test_info_says_what_a_model_is(model_dir: Path) -> None:
         assert row.split("│")[3].strip() == str(model.suggest_dim(spectrum=share))
 
 
+def test_info_of_an_index_tells_items_and_model(model_dir: Path, index_dir: Path, tmp_path: Path) -> None:
+    text, model = succeed("info", index_dir).out, succeed("info", model_dir).out
+    assert "15, by 8 features each" in text and "float32, compared by cosine" in text
+    assert text.endswith(model)
+    np.save(tmp_path / "vectors.npy", np.eye(3, dtype=np.float32))
+    succeed("index", tmp_path / "vectors.npy", "--out", tmp_path / "plain.index", "--quiet")
+    text = succeed("info", tmp_path / "plain.index").out
+    assert "3, by 3 features each" in text and "none: vectors" in text
+
+
 def test_info_of_a_model_without_a_history(model_dir: Path, tmp_path: Path) -> None:
     model = Eigenmap.load(model_dir)
     model.training = {}

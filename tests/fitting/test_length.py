@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, fit_graph, recipes
+from eigenmap.core.clock import counted_from
 from eigenmap.fitting import evidence, length, pipeline
 from eigenmap.fitting.images import ImageTask
 from eigenmap.fitting.length import training_seconds
@@ -21,6 +22,11 @@ from tests.graphs import blocks
 
 GRAPH = blocks()
 SMALL: dict[str, Any] = {"width": 8, "batch_size": 32, "device": "cpu", "progress": False}
+
+OPTIONS: dict[str, Any] = {
+    **dict.fromkeys(("resume", "force", "tensorboard", "progress"), False),
+    **{"out": None, "seed": 0, "device": "cpu", "devices": 1, "say": None},
+}
 
 
 def fit(**options: Any) -> Eigenmap:
@@ -135,7 +141,29 @@ def test_fewer_pairs_order_the_features_if_time_is_short(monkeypatch: pytest.Mon
         found = problem.evidence(share)
         counts[share] = sum(used)
         assert bool(found.fit["both"].mean().isfinite().all())
-    assert counts == {1.0: 56 * 8 + 8 * 32, 0.5: 56 * 4 + 8 * 16, 0.0: 56 + 4}
+    assert counts == {1.0: 56 * 8 + 8 * 32, 0.5: 56 * 4 + 8 * 16, 0.0: 30 + 4}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands still."""
+    now = [1000.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [(0, 58.2), (12, 46.2), (30, 28.2), (300, 28.2)],  # imports and reading count, up to half of the minutes
+)
+def test_minutes_count_from_the_start_of_the_command(clock: list[float], before: float, left: float) -> None:
+    with counted_from(1000.0):
+        clock[0] += 5
+        options = RunOptions.checked(**OPTIONS, minutes=1.0)
+    clock[0] += before - 5
+    assert options.ends() == pytest.approx(clock[0] + left)
+    assert RunOptions(minutes=1.0).ends() == pytest.approx(clock[0] + 58.2)  # without a command, from now on
+    assert RunOptions(steps=1).ends() is None
 
 
 def test_a_run_whose_time_is_over_says_that_fewer_pairs_are_used() -> None:

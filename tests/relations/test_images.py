@@ -121,6 +121,14 @@ def test_processes_divide_the_pairs() -> None:
     assert seen == list(range(50))
 
 
+def test_some_of_the_images_are_spread_over_all_of_them() -> None:
+    for wanted, numbers in ((7, [0, 7, 14, 21, 28, 35, 42]), (1, [0]), (60, list(range(50)))):
+        (batch,) = make(views=SAME).pairs(torch.Generator(), batch_size=64, images=wanted)
+        assert which(batch.x) == numbers
+    (part,) = make(views=SAME, rank=1, world_size=2).pairs(torch.Generator(), batch_size=64, images=10)
+    assert which(part.x) == [25, 30, 35, 40, 45]
+
+
 def test_images_of_another_size_than_the_views() -> None:
     pixels = torch.randint(256, (10, 3, 37, 21), dtype=torch.uint8)
     assert ImagePairs(pixels, TwoViews("cifar", 16), batch_size=4).batch(0).x.shape == (4, 3, 16, 16)

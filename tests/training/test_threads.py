@@ -1,22 +1,23 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import Tensor
 
-from eigenmap.core.batch import Batch
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, start
 from eigenmap.training import threads as module
 from eigenmap.training.threads import Measured, best, candidates, fastest_threads, is_fixed, restored_threads
-from tests.training.toys import ToyNetwork, ToyRelation
+from tests.training.toys import BATCH, ToyNetwork, ToyRelation
 
 CONFIG = TrainingConfig(steps=1000, accelerator="cpu")
 
 
 class Machine(ToyRelation):
-    """A clock and a number of threads; a step takes as long as the number says."""
+    """A clock and a number of threads; a step takes as long as the number says, and a forward pass its share."""
 
     def __init__(self, seconds: dict[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
@@ -28,13 +29,30 @@ class Machine(ToyRelation):
     def set(self, threads: int) -> None:
         self.threads = threads
 
-    def batch(self, step: int) -> Batch:
-        self.now += self.seconds[self.threads]
+    def passed(self, rows: int) -> None:
+        self.now += self.seconds[self.threads] * rows / (2 * BATCH)
         self.tried.append(self.threads)
-        return super().batch(step)
 
     def measure(self, config: TrainingConfig = CONFIG) -> Measured:
-        return fastest_threads(ToyNetwork(), self, build("nested"), config, start(config))
+        return fastest_threads(Timed(self), self, build("nested"), config, start(config))
+
+
+class Timed(ToyNetwork):
+    """A network whose passes take time on a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self.passed = machine.passed
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.passed(len(x))
+        return super().forward(x)
+
+    def __deepcopy__(self, memo: object) -> Timed:
+        copied = Timed.__new__(Timed)
+        copied.__dict__ = copy.deepcopy({k: v for k, v in self.__dict__.items() if k != "passed"})
+        copied.passed = self.passed
+        return copied
 
 
 @pytest.fixture
@@ -63,9 +81,10 @@ def test_the_fastest_number_is_chosen_and_nothing_else_is_changed(
 
 
 def test_measuring_does_not_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine({1: 2.5, 2: 14.0}, monkeypatch)
-    machine.measure()
-    assert machine.tried == [1, 1, 2]  # a first step, and one of each
+    machine = Machine({1: 2.5, 2: 140.0}, monkeypatch)
+    assert machine.measure() == (1, pytest.approx(2.5))
+    assert machine.tried == [1, 1, 2]  # a first step, and a part of one with each
+    assert machine.now == pytest.approx(2.5 + (2.5 + 140) / 16)
     machine = Machine({1: 0.02, 2: 0.1}, monkeypatch)
     machine.measure()
     assert len(machine.tried) == 1 + 2 * module.ROUNDS

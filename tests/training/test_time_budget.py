@@ -20,19 +20,19 @@ def test_steps_fit_the_budget_within_bounds() -> None:
 
 
 class TimedRelation(ToyRelation):
-    """Relation that advances the clock by 1 s per batch, and by 60 s for each of the first two (warm-up)."""
+    """Relation that advances the clock by 1 s per batch, and by more for the first ones (warm-up)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *slow: float) -> None:
         super().__init__()
-        self.now = 0.0
+        self.slow, self.now = slow, 0.0
 
     def batch(self, step: int) -> Batch:
-        self.now += 60.0 if step < 2 else 1.0
+        self.now += self.slow[step] if step < len(self.slow) else 1.0
         return super().batch(step)
 
 
 def test_a_step_is_measured_after_its_warmup_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    relation, network = TimedRelation(), ToyNetwork()
+    relation, network = TimedRelation(2.0, 2.0), ToyNetwork()
     before = {name: value.clone() for name, value in network.state_dict().items()}
     monkeypatch.setattr("time.perf_counter", lambda: relation.now)
     config = TrainingConfig(steps=10, accelerator="cpu")
@@ -42,8 +42,10 @@ def test_a_step_is_measured_after_its_warmup_and_nothing_is_changed(monkeypatch:
 
 
 def test_a_slow_machine_is_not_measured_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    relation = TimedRelation()
-    monkeypatch.setattr("time.perf_counter", lambda: relation.now)
     config = TrainingConfig(steps=10, accelerator="cpu")
-    assert measure_step(ToyNetwork(), relation, build("nested"), config, warmup=2, at_most=3.0) == 1.0
-    assert relation.now == 120 + 4
+    for slow, measured, seconds in (((2.0, 2.0), 1.0, 4 + 4), ((60.0,), 1.0, 60 + 4), ((60.0, 50.0), 50.0, 60 + 50)):
+        relation = TimedRelation(*slow)
+        monkeypatch.setattr("time.perf_counter", lambda relation=relation: relation.now)
+        given = ToyNetwork(), relation, build("nested"), config
+        assert measure_step(*given, warmup=2, at_most=3.0) == measured
+        assert relation.now == seconds

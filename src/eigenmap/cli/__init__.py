@@ -8,6 +8,7 @@ The modules import only what the help texts need; everything else is imported wh
 """
 
 import sys
+import time
 import traceback
 from types import TracebackType
 
@@ -29,6 +30,7 @@ from eigenmap.cli.figures import (
 from eigenmap.cli.fit import graph, images, towers, vectors
 from eigenmap.cli.search import advise, index
 from eigenmap.cli.streams import guarded_streams
+from eigenmap.core.clock import counted_from
 from eigenmap.core.redaction import redacted
 
 __all__ = ["app", "main"]
@@ -37,7 +39,7 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command line."""
     sys.excepthook = _print_redacted
-    with guarded_streams():
+    with guarded_streams(), counted_from(time.perf_counter()):
         app()
 
 

@@ -35,10 +35,20 @@ Example:
 """,
 )
 def info(run: ModelArgument) -> None:
-    """Describe a model: how it was made, how important its features are, and which code lengths are sensible."""
+    """Describe a model: how it was made, how important its features are, and which code lengths are sensible.
+
+    RUN may also be an index, of which items, format and model are described.
+    """
     from eigenmap.description import KERNEL_FORMAT, format_of
     from eigenmap.model import Eigenmap
+    from eigenmap.search.parts import model_in
 
+    if (run / "index.json").is_file():
+        print_result(_index_facts(run))
+        made_by = model_in(run)
+        if made_by is None:
+            return
+        run = made_by
     if format_of(run) == KERNEL_FORMAT:
         _kernel_model(run)
         return
@@ -117,6 +127,20 @@ def _facts(model: Eigenmap) -> Table:
     facts["order"] = "the network's own" if model.alignment.own_order else f"rotated, ridge {model.alignment.ridge:g}"
     facts["weights"] = f"max(eigenvalue, 0)^{model.alignment.t:g}"
     return _grid(facts)
+
+
+def _index_facts(place: Path) -> Table:
+    from eigenmap.search import CodeIndex
+    from eigenmap.search.parts import model_in
+
+    with CodeIndex.open(place) as index:
+        return _grid(
+            {
+                "items": f"{len(index):,}, by {count(index.n_components, 'feature')} each",
+                "stored as": f"{index.about.precision}, compared by {index.metric}",
+                "model": "none: vectors as they were given" if model_in(place) is None else f"in {place / 'model'}:",
+            }
+        )
 
 
 def _grid(facts: Mapping[str, object]) -> Table:

@@ -14,6 +14,7 @@ from typing import Any
 
 from eigenmap import recipes
 from eigenmap.core.addresses import require_path
+from eigenmap.core.clock import counted_from
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
 from eigenmap.core.logging import LogFunction, logged
@@ -115,17 +116,18 @@ def run(
         say(f"Training on the {name} catalogue ({number} of {len(SCENES)}) ...")
         left = 60 * minutes - (time.perf_counter() - loaded)
         share = max(left, SHORTEST_S) / (len(SCENES) - number + 1)
-        models[name] = fit_images(
-            galleries[name],
-            recipe=RECIPE,
-            out=out / name,
-            steps=steps or STEPS,
-            minutes=None if steps else share / 60,
-            seed=seed,
-            force=force,
-            progress=progress,
-            say=say,
-        )
+        with counted_from(None):  # `share` is what is left now
+            models[name] = fit_images(
+                galleries[name],
+                recipe=RECIPE,
+                out=out / name,
+                steps=steps or STEPS,
+                minutes=None if steps else share / 60,
+                seed=seed,
+                force=force,
+                progress=progress,
+                say=say,
+            )
         if steps is None:
             _note_steps(models[name], say)
     trained = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
@@ -24,8 +25,10 @@ ALIGNMENT_PAIRS = 20_000
 """Number of pairs from which the rotation is estimated, for data sets with fewer images."""
 JUDGING_PAIRS = 5_000
 """Number of held-out pairs on which alignments are compared."""
-LEAST_PAIRS, LEAST_JUDGING = 4_000, 1_000
-"""The same numbers if time is short."""
+PLAIN_IMAGES = 10_000
+"""Maximum number of images without augmentation whose mean is computed."""
+LEAST_PAIRS, LEAST_JUDGING = 1_000, 500
+"""The same numbers if time is short; `LEAST_PAIRS` is also that of images without augmentation."""
 AGREEMENT_PAIRS = 2_000
 """Number of held-out pairs whose codes are kept to compare neighbours."""
 EDGE_PAIRS = 50_000
@@ -72,16 +75,16 @@ def image_evidence(
     keep = min(AGREEMENT_PAIRS, len(held_pairs))
     held_out, codes = row_moments(rows, _some(held_pairs, _generator(seed + 3), judging, share, LEAST_JUDGING), keep)
     # At inference images are not augmented, and their mean differs from that of augmented views.
-    mean = _plain_mean(rows, pairs)
+    mean = _plain_mean(rows, pairs, max(round(share * PLAIN_IMAGES), LEAST_PAIRS))
     width = network.projector.in_features
     return Evidence({source: fit}, {source: held_out}, {source: codes}, {source: mean}, staged=source, width=width)
 
 
 def _some(pairs: ImagePairs, generator: torch.Generator, passes: int, share: float, least: int) -> Iterator[Batch]:
-    """Iterate over `share` of the pairs of all passes, or `least` pairs, in fewer passes or with every n-th image."""
+    """Iterate over `share` of the pairs of all passes, or `least` pairs: whole passes, or a part of the images."""
     wanted = max(share * passes * len(pairs), min(least, passes * len(pairs)))
     passes = max(1, int(wanted // len(pairs)))
-    return pairs.pairs(generator, BATCH, passes, every=max(1, int(passes * len(pairs) // wanted)))
+    return pairs.pairs(generator, BATCH, passes, images=min(len(pairs), math.ceil(wanted / passes)))
 
 
 def _passes(images: int, held_images: int) -> tuple[int, int]:
@@ -90,9 +93,9 @@ def _passes(images: int, held_images: int) -> tuple[int, int]:
 
 
 def pairs_to_align(images: int, held_images: int) -> int:
-    """Return the number of pairs that `image_evidence` passes through the network."""
+    """Return the number of pairs that `image_evidence` passes through the network; a plain image is half of one."""
     passes, judging = _passes(images, held_images)
-    return passes * images + judging * held_images
+    return passes * images + judging * held_images + min(images, PLAIN_IMAGES) // 2
 
 
 @torch.no_grad()
@@ -203,7 +206,7 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def _plain_mean(rows: Callable[[Tensor], Tensor], pairs: ImagePairs, at_most: int = 10_000) -> Tensor:
+def _plain_mean(rows: Callable[[Tensor], Tensor], pairs: ImagePairs, at_most: int) -> Tensor:
     """Return the mean of rows(x) over at most `at_most` training images without augmentation, evenly spread."""
     numbers = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
     sums = [

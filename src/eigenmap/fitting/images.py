@@ -92,7 +92,8 @@ def fit_images(
         resume: continue from the last checkpoint in `out`.
         force: write into `out` even if it contains a run.
         steps: length of training in steps, instead of the recipe's epochs.
-        minutes: time for training and ordering the features; as many steps as fit, at most `steps`.
+        minutes: time for reading (up to half of it), training and ordering the features; as many steps as fit, at most
+            `steps`.
         seed: seed of everything random; on a CPU, the same seed, steps and threads give the same model.
         threads: CPU threads for training; by default measured at the start, unless OMP_NUM_THREADS is set.
         strict: fail on the first unreadable image instead of leaving it out.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 A_REST = 0.05
 """Share of its time that a run may leave unused because no further step or check would fit."""
+MEASURING = 0.05
+"""Maximum share of a time limit in which the duration of a step is measured."""
 
 
 class Length(NamedTuple):
@@ -57,20 +59,23 @@ def settle(
     fabric: Fabric,
     options: RunOptions,
     saved: Checkpoint | None,
+    ends: float | None,
 ) -> Length:
-    """Choose the number of threads, and turn a length in minutes into steps and a deadline.
+    """Choose the number of threads, and turn a time limit into steps and a deadline.
 
-    The time spent on both is part of the minutes, as is that of ordering the features afterwards, for which up to half
-    of the time is reserved.
+    `ends` is the moment of `time.perf_counter` at which the limit is reached. The time spent here counts, as does that
+    of ordering the features afterwards, for which up to half of the time is reserved.
     """
-    began = time.perf_counter()
     seconds = settle_threads(problem, config, fabric, options, saved)
-    if options.minutes is None:
+    if ends is None or options.minutes is None:
         return Length(config)
     if saved is None:
         assert problem.relation is not None
-        seconds = seconds or measure_step(problem.network, problem.relation, problem.objective, config, fabric)
-        left = 60 * options.minutes - (time.perf_counter() - began)
+        at_most = MEASURING * 60 * options.minutes
+        seconds = seconds or measure_step(
+            problem.network, problem.relation, problem.objective, config, fabric, at_most=min(5.0, at_most)
+        )
+        left = ends - time.perf_counter()
         # At least one step, even if time is short.
         deadline = max(training_seconds(task, problem, left, seconds), seconds)
         most = options.steps or MOST_STEPS
@@ -78,7 +83,8 @@ def settle(
         if steps < most:
             options.say(budget_in_words(steps, task.step_in_words, options.minutes))
         return Length(options.config(task.recipe, steps), deadline, options.steps)
-    left = 60 * options.minutes - (time.perf_counter() - began)
+    # The limit of a resumed run includes its earlier parts.
+    left = ends - time.perf_counter()
     deadline = fabric.broadcast(training_seconds(task, problem, left, saved.seconds / max(1, saved.step)))
     return _resumed(task, config, options, saved, deadline)
 

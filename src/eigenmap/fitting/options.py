@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from dataclasses import dataclass, fields
+import time
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
+from eigenmap.core import clock
 from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction, logged
@@ -19,6 +21,9 @@ from eigenmap.training.checkpoint import MOST_THREADS
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
 from eigenmap.training.progress import Progress
+
+SAVING = 0.03
+"""Share of a time limit that is reserved for saving the model and ending the command."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class RunOptions:
     threads: int | None = None
     length_given: bool = True
     """Whether the caller gave a length; if not, a resumed run keeps its own."""
+    began: float = field(default_factory=clock.began)
+    """Moment of `time.perf_counter` from which `minutes` count: the start of the command or of the fit."""
 
     @classmethod
     def checked(
@@ -63,6 +70,7 @@ class RunOptions:
         length_given: bool = True,
     ) -> RunOptions:
         """Validate the options of a caller before any data is read."""
+        began = clock.began()
         say = logged(say)
         seed = seed_number(seed)
         folder = prepare(out, resume=resume, force=force)
@@ -80,7 +88,18 @@ class RunOptions:
             whole_number(threads, "threads", high=MOST_THREADS)
         shown = progress_display() if progress is True else progress or None
         run = (folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
-        return cls(*run, threads, length_given)
+        return cls(*run, threads, length_given, began)
+
+    def ends(self) -> float | None:
+        """Return the moment of `time.perf_counter` at which training and ordering must end; None without `minutes`.
+
+        To be called when the data have been read. Imports and reading count up to half of the minutes, so that there
+        is time to train in any case; a small part is reserved for saving the model.
+        """
+        if self.minutes is None:
+            return None
+        now, whole = time.perf_counter(), 60 * self.minutes
+        return now + (1 - SAVING) * whole - min(now - self.began, whole / 2)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
         """Return the training configuration of a recipe and these options, for a number of steps."""

@@ -102,11 +102,10 @@ def train(task: Task, options: RunOptions) -> Trained:
         return without_training(task, options)
     config = options.config(task.recipe, asked)
     fabric = start(config)
-    began = time.perf_counter()
+    ends = options.ends()
     problem = task.problem(data_place(fabric), config)
     assert problem.relation is not None  # a task with steps has a relation
-    config, deadline, most_steps = settle(task, problem, config, fabric, options, saved)
-    before = time.perf_counter() - began
+    config, deadline, most_steps = settle(task, problem, config, fabric, options, saved, ends)
     result = loop.train(
         problem.network,
         problem.relation,
@@ -124,7 +123,7 @@ def train(task: Task, options: RunOptions) -> Trained:
     )
     if not has_float64(fabric.device):
         problem.network.to(CPU)  # where its features are ordered
-    left = None if options.minutes is None else 60 * options.minutes - before - result.seconds
+    left = None if ends is None else ends - time.perf_counter()
     return Trained(task, problem, config, fabric, result, left)
 
 
@@ -152,7 +151,7 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
     if share * seconds > WORTH_SAYING:
         say(f"Training is complete; ordering the features takes about {share * seconds:.0f} s more.")
     if share < 1:
-        say(f"Time is short: {share:.0%} of the usual pairs, or a few thousand, order the features.")
+        say(f"Time is short: {share:.0%} of the usual pairs, or about 1,500, order the features.")
     problem.network.eval()
     evidence = problem.evidence(share)
     aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)

@@ -141,13 +141,19 @@ class ImagePairs:
         draws = self._crops.draw(self.batch_size, self.store.shape, generator, self._aspects_of(step))
         return self._crops.apply(self.store.take(self.indices(step)), [each[mine] for each in draws])
 
-    def pairs(self, generator: torch.Generator, batch_size: int, passes: int = 1, every: int = 1) -> Iterator[Batch]:
-        """Iterate over every n-th image in order, `passes` times with new views, including the last incomplete batch.
+    def pairs(
+        self, generator: torch.Generator, batch_size: int, passes: int = 1, images: int | None = None
+    ) -> Iterator[Batch]:
+        """Iterate over the images in order, `passes` times with new views, including the last incomplete batch.
 
-        Each process takes a part of the images: moments merged over processes count each image once per pass.
+        With `images`, only so many of them are visited, evenly spread. Each process takes a part of the images:
+        moments merged over processes count each image once per pass.
         """
         share = self._share(len(self))
-        visited = torch.arange(share.start, share.stop, every, device=self.store.index_device)
+        visited = torch.arange(share.start, share.stop, device=self.store.index_device)
+        if images is not None and images < len(self):
+            wanted = max(1, images * len(visited) // len(self))
+            visited = visited[torch.arange(wanted, device=visited.device) * len(visited) // wanted]
         for _ in range(passes):
             for numbers in torch.split(visited, batch_size):
                 yield Batch(*self.views(self.store.take(numbers), generator, self.aspects_at(numbers)))

@@ -11,12 +11,12 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.loop import Learner, Relation
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 AT_MOST = 4.0
-"""Stop measuring after this many seconds, at the end of the current step."""
+"""Stop measuring after this many seconds, at the end of the current round."""
+SLOW = 0.5
+"""If a first step takes longer than this many seconds, forward passes of a part of its batch are timed instead of whole
+steps: a step with too many threads may take ten times as long."""
+PART = 8
+"""The part is one over this."""
 SHORT = 10.0
 """Runs that take fewer seconds than this keep their number of threads."""
 WORTH_IT = 0.85
@@ -76,22 +81,33 @@ def fastest_threads(
     """
     most = torch.get_num_threads()
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
-    taken: dict[int, list[float]] = {threads: [] for threads in candidates(most)}
     with restored_threads():
         torch.set_num_threads(1)
-        _seconds(learner, relation, 0)  # the first step is slower than the others
-        began = time.perf_counter()
-        steps = itertools.count(1)
-        for _ in range(ROUNDS):
-            for threads, seconds in taken.items():
-                torch.set_num_threads(threads)
-                seconds.append(_seconds(learner, relation, next(steps)))
-            if time.perf_counter() - began > AT_MOST:
-                break
-    typical = {threads: statistics.median(seconds) for threads, seconds in taken.items()}
+        first = _seconds(learner, relation, 0)  # the first step is slower than the others
+        if first > SLOW:
+            x = relation.batch(0).x
+            part = x[: max(2, len(x) // PART)]
+            typical = _typical(candidates(most), lambda: _forward_seconds(learner, part))
+            typical = {threads: first * seconds / typical[1] for threads, seconds in typical.items()}
+        else:
+            steps = itertools.count(1)
+            typical = _typical(candidates(most), lambda: _seconds(learner, relation, next(steps)))
     if typical[most] * config.steps < SHORT:
         return Measured(most, typical[most])
     return best(typical)
+
+
+def _typical(numbers: list[int], measure: Callable[[], float]) -> dict[int, float]:
+    """Return the median of what is measured with each number of threads, in turn."""
+    taken: dict[int, list[float]] = {threads: [] for threads in numbers}
+    began = time.perf_counter()
+    for _ in range(ROUNDS):
+        for threads, seconds in taken.items():
+            torch.set_num_threads(threads)
+            seconds.append(measure())
+        if time.perf_counter() - began > AT_MOST:
+            break
+    return {threads: statistics.median(seconds) for threads, seconds in taken.items()}
 
 
 def best(typical: dict[int, float]) -> Measured:
@@ -109,4 +125,11 @@ def best(typical: dict[int, float]) -> Measured:
 def _seconds(learner: Learner, relation: Relation, step: int) -> float:
     began = time.perf_counter()
     learner.step(step, relation.batch(step))
+    return time.perf_counter() - began
+
+
+@torch.no_grad()
+def _forward_seconds(learner: Learner, x: Tensor) -> float:
+    began = time.perf_counter()
+    learner.network(x)
     return time.perf_counter() - began

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -65,24 +67,29 @@ def measure_step(
     """Return the seconds of the fastest training step, including its batch, after `warmup` uncounted steps.
 
     The fastest is used because other load on the machine only makes steps slower. Measurement stops after
-    `at_most` seconds, so that a slow machine does not use up its training time. Network and objective are copied
-    and stay unchanged.
+    `at_most` seconds, and so does the warm-up, after which one more step is taken, so that a slow machine does not use
+    up its training time. Network and objective are copied and stay unchanged.
     """
     fabric = fabric or start(config)
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
-    for step in range(warmup):
-        learner.step(step, relation.batch(step))
-    _finish(fabric.device)
-    taken: list[float] = []
-    for step in range(warmup, warmup + steps):
+
+    def seconds(step: int) -> float:
         began = time.perf_counter()
         learner.step(step, relation.batch(step))
         _finish(fabric.device)
-        taken.append(time.perf_counter() - began)
-        # All processes must stop at the same step.
-        if fabric.broadcast(sum(taken) > at_most):
-            break
-    return fabric.broadcast(min(taken))
+        return time.perf_counter() - began
+
+    numbers = itertools.count()
+    _until(at_most, warmup, lambda: seconds(next(numbers)), fabric)
+    return fabric.broadcast(min(_until(at_most, steps, lambda: seconds(next(numbers)), fabric)))
+
+
+def _until(at_most: float, steps: int, seconds: Callable[[], float], fabric: Fabric) -> list[float]:
+    """Take up to `steps` steps until they have taken `at_most` seconds; all processes stop at the same step."""
+    taken: list[float] = []
+    while len(taken) < steps and not (taken and fabric.broadcast(sum(taken) > at_most)):
+        taken.append(seconds())
+    return taken
 
 
 def _finish(device: torch.device) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.common.plan import Stored
-from benchmarks.reliability import database, reachable, tables
+from benchmarks.reliability import database, growth, reachable, tables
+from benchmarks.reliability.busy import lateness
 from benchmarks.reliability.checking import Bench
 from benchmarks.reliability.children import Ended
 from benchmarks.reliability.clients import Asker
@@ -57,6 +58,29 @@ def test_memory_that_grows_and_files_that_stay_open_are_failures() -> None:
     assert "did nothing" in found.failures[-1]
     slope, low, high = slope_of(seconds, 1e8 + 5e3 * seconds + noise)
     assert low < 5e3 < high and slope == pytest.approx(5e3, rel=0.05)
+
+
+def test_growth_per_answer_is_a_failure_and_noise_is_not() -> None:
+    answers = np.arange(0, 10_000, 100.0)
+    noise = np.random.default_rng(0).normal(0, 2e4, len(answers))
+    rest = [np.full(len(answers), value) for value in (2e8, 3e7, 14)]
+    for each, words in ((0.0, []), (100.0, ["99.6 bytes"]), (1.0, [])):
+        found = Outcome()
+        growth.judge(np.stack([answers, 1e8 + each * answers + noise, 1e5 + noise / 100, *rest], 1), found)
+        assert [word in failure for word, failure in zip(words, found.failures, strict=True)] == [True] * len(words)
+        assert found.measured["answers"] == 4900
+    found = Outcome()
+    growth.judge(np.empty((0, 6)), found)
+    assert "only 0 samples" in found.failures[0]
+
+
+def test_a_late_command_is_a_failure_unless_reading_took_long() -> None:
+    run = {"training_seconds": 30.0, "ordering_seconds": 15.0}
+    assert lateness(run | {"command_seconds": 60.0}, 60) == []
+    run["ordering_seconds"] = 5.0
+    assert lateness(run | {"command_seconds": 76.0}, 60) == []  # 41 s of imports and reading: eleven more than half
+    assert "took 67 s" in lateness({"training_seconds": 30.0, "ordering_seconds": 25.0, "command_seconds": 67.0}, 60)[0]
+    assert len(lateness({"training_seconds": 70.0, "ordering_seconds": 0.0, "command_seconds": 75.0}, 60)) == 2
 
 
 class Broken(Bench):

@@ -70,6 +70,7 @@ def test_several_images_get_a_table_each(index_dir: Path, photos: Path) -> None:
 def test_codes_that_were_embedded_before(model_dir: Path, photos: Path, index_dir: Path, tmp_path: Path) -> None:
     codes, made = tmp_path / "codes", tmp_path / "made.index"
     succeed("embed", model_dir, photos, "--out", codes, "--shard-size", 4)
+    assert re.search(r"codes contains codes of a model.*eigenmap index RUN", refused("index", codes, "--out", made))
     result = succeed("index", model_dir, codes, "--out", made)
     assert re.fullmatch(rf"{made}: 15 items.*8 features.*\n", result.err)
     index, other = CodeIndex.open(made), CodeIndex.open(index_dir)

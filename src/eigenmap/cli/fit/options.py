@@ -33,7 +33,7 @@ StepsOption = Annotated[int | None, option("--steps N", "Steps of one batch each
 MinutesOption = Annotated[
     float | None,
     option(
-        "--minutes X", "Train for this time, with as many steps as fit; with --steps, until the first is over.", LENGTH
+        "--minutes X", "Time for all of it, with as many steps as fit; with --steps, until the first is over.", LENGTH
     ),
 ]
 ComponentsOption = Annotated[

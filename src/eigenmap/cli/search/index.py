@@ -280,6 +280,8 @@ def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> t
         if database.is_plain(run):
             raise EigenmapError(f"{run} is a file of vectors, not a model; give RUN and SOURCE, or that file alone.")
         return run, source
+    if (run / "_embedding.json").is_file():
+        raise EigenmapError(f"{run} contains codes of a model, which is missing: eigenmap index RUN {run}.")
     if not database.is_plain(run):
         raise EigenmapError(
             f"SOURCE is missing: give what to index with the model {run}. Only a file of vectors (.npy, .npz, "
