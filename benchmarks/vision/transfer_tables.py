@@ -144,7 +144,7 @@ def _parts(runs: Runs) -> Iterator[str]:
         "edit. Each network is trained on one set, for 50 epochs of its recipe, and searches that set and every other. "
         "The classes of Tiny-ImageNet are divided so that 20 of them are never seen in training. The gallery is all "
         "training images of the searched set, and the queries are its first 2,000 test images, resized for the "
-        "network. Codes are compared by cosine. [method.md](method.md) explains staged codes."
+        "network. Codes are compared by cosine. [The method](method.md) explains staged codes."
     )
     yield (
         "The length, lift and ridge of the head were chosen with the labels of the test queries, on the networks "
