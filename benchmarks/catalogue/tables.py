@@ -115,7 +115,7 @@ def in_short(runs: list[dict[str, Any]]) -> str:
             f"- {scene.capitalize()}, mAP over what was found in the top 1,000: our first 8 features reach {ours:.3f}, "
             f"and 32 random features of the unordered model {random:.3f}. The smallest lead of our code at any "
             f"length: {least_lead(scene, 'encoder-pca')} over PCA of our encoder, {least_lead(scene, 'pixel-pca')} "
-            f"over PCA of pixels, {least_lead(scene, 'aligned')} over the unordered model once it is aligned."
+            f"over PCA of pixels. Over the unordered model, once it is aligned: {least_lead(scene, 'aligned')}."
         )
         lines.append(
             f"- {scene.capitalize()}, top 100: the smallest lead is {least_lead(scene, 'pixel-pca', STRICT)} over PCA "

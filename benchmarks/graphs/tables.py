@@ -291,10 +291,10 @@ and then sees only the features of a node.
 
 Protocol: labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes. Debian has its own split, of
 the same shares; the others have random ones. 1, 10 or 100 % of the training labels are used, stratified, with at least
-one per class. Every choice is made on validation labels, in the same way for every method: settings of a rival, penalty
-and epoch of a classifier, whether raw features are joined to a code, our relation and form. Test nodes are classified
-once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the graph but in no
-split.
+one per class. Every choice is made on validation labels, in the same way for every method. Choices are settings of a
+rival, penalty and epoch of a classifier, whether raw features are joined to a code, our relation and form. Test nodes
+are classified once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the
+graph but in no split.
 """
 
 

@@ -118,7 +118,7 @@ def page(folder: Path) -> str:
         "The row above it is the published form." if results_of("simsiam", stored) else "The published form is not run."
     )
     notes = NOTES.format(simsiam_rank=rank, simsiam=simsiam, missing=missing(stored)).rstrip()
-    parts = [HEAD, TABLE_1, lines, notes, verdicts.section(stored)]
+    parts = [HEAD, verdicts.section(stored), TABLE_1, lines, notes]
     parts += [section(stored) for section in (sections.table_2, sections.table_3, sections.table_4)]
     parts += [section(stored) for section in SECTIONS]
     table_1_left = [job for job in table_1.every() if not stored.has(job.name)]

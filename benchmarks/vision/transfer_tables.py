@@ -132,8 +132,8 @@ def _confirmation(runs: Runs) -> Iterator[str]:
         "Seed 3 was run after the code was settled. Its set of Tiny-ImageNet numbered the classes in another order, so "
         "that other classes were held back; hence it is not averaged with the others."
     )
-    yield _summary(runs)
     yield "\n".join(_lost(runs))
+    yield _summary(runs)
     yield _made_by([run for of_set in runs.values() for run in of_set])
 
 
@@ -154,9 +154,9 @@ def _parts(runs: Runs) -> Iterator[str]:
         "order of the features was final."
     )
     yield "## In short"
-    yield _summary(runs)
-    yield "Cells where the default is neither within 2 % nor within two standard errors of the best row, by metric:"
+    yield "Lost: the default is neither within 2 % nor within two standard errors of the best row in these cells."
     yield "\n".join(_lost(runs))
+    yield _summary(runs)
     for trained, of_set in runs.items():
         yield f"## Trained on {NAMES[trained]}"
         yield f"{METRICS[0]}, mean over seeds."
