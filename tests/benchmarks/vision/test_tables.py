@@ -197,5 +197,5 @@ def test_rows_ahead_of_ours_come_first(tmp_path: Path) -> None:
     write(tmp_path, job, projector_aligned=0.5, knn_test=0.7)
     top = tables.page(tmp_path).split("## What was measured")[0]
     assert "- Tiny-ImageNet-100: none." in top
-    cells = {name: rows for name, rows in tables.compared(tables.Results(tmp_path))}
+    cells = dict(tables.compared(tables.Results(tmp_path)))
     assert cells["CIFAR-10"][0][0].startswith("**ours**")
