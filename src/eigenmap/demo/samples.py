@@ -1,4 +1,4 @@
-"""Sample data for the how-tos: small, the same on every machine, and real where possible.
+"""Sample data for the how-tos: small, the same each time, and real where possible.
 
     write("photos", Path("."))        # the files that docs/howto/photos.md works on
 
@@ -22,6 +22,9 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import make_folder
 from eigenmap.data.images import catalogue
 from eigenmap.evaluation.baselines import labels_of
+
+WORD = r"(?u)\b[^\W\d]\w+\b"
+"""Words that count: no numbers, since scipy draws some of those in its documentation at random."""
 
 
 def write(name: str, folder: Path, small: bool = False, force: bool = False) -> list[Path]:
@@ -96,7 +99,8 @@ def see_also(folder: Path, small: bool = False) -> None:
     names = list(found)[:: 4 if small else 1]
     new = set(names[9::10])  # every tenth arrives later
     names.sort(key=new.__contains__)  # stable: new ones come last
-    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=5, max_features=64 if small else 1_000)
+    most = 64 if small else 1_000
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD, min_df=5, max_features=most)
     x = words.fit_transform([" ".join(found[name]) for name in names]).toarray().astype("f4")
     edges = np.array(sorted(_mentions(names, found)), dtype=np.int64).T.reshape(2, -1)
     known = len(names) - len(new)
@@ -150,7 +154,7 @@ def docstrings(folder: Path, small: bool = False) -> None:
 
     found = dict(sorted(_documented().items()))
     names = list(found)[: 400 if small else None]
-    words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD)
     words.fit([part for name in names for part in found[name]])
     project = GaussianRandomProjection(64 if small else 256, random_state=0).fit(words.transform([""]))
     for number, file in enumerate(["summaries", "texts"]):
