@@ -43,7 +43,7 @@ TABLES_7_8 = """\
 
 Paper: mAP with ImageNet models on NUS-WIDE and COCO. Ours, from the [vision study](benchmarks.md): mAP over what was
 found in the top 5,000 (COCO at 96 pixels) or 1,000. A network trained on the training images of a set searches that
-set. Figures are mean ± sample standard deviation over the seeds; *our code* is that of the library for SCL's network."""
+set. Figures are mean ± sample standard deviation over the seeds. *our code* is the library's code of SCL's network."""
 
 RETRIEVAL = """\
 ## Retrieval by code length
