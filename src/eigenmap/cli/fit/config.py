@@ -28,8 +28,8 @@ ConfigOption = Annotated[
 class Config:
     """What a file says: settings of the recipe, and of a run also its recipe, seed and number of steps.
 
-    Some things are in no recipe: `unit` tells whether rows of vectors were scaled, `width` is that of a tower of vectors,
-    and `two_spaces` tells whether partners had a map of their own.
+    Some things are in no recipe: `unit` tells whether rows of vectors were scaled, `width` is that of a tower of
+    vectors, and `two_spaces` tells whether partners had a map of their own.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
