@@ -7,7 +7,7 @@ A page is Markdown. In a ```console block, lines that begin with "$ " are comman
 ```python block is executed; a ```text block directly after it shows its output. The blocks of a page share one working
 folder and one Python namespace. Comments direct the run:
 
-    <!-- data: photos -->              put sample data into the folder (a function of tools/sample_data.py)
+    <!-- data: photos -->              put sample data into the folder, as `eigenmap demo --data photos` does
     <!-- quick: --minutes 2 => --steps 4 -->    replace text in the next block, with --quick only
     <!-- draw: NAME docs/images/x.png -->    draw a picture of the page (a function of tools/pictures.py)
 """
@@ -80,10 +80,9 @@ class Run:
             old, _, new = about.partition(" => ")
             self.replacements.append((old, new))
         elif what == "data":
-            sys.path.insert(0, str(ROOT / "tools"))
-            import sample_data
+            from eigenmap.demo import samples
 
-            getattr(sample_data, about)(self.folder, self.quick)
+            samples.write(about, self.folder, small=self.quick)
         else:
             self._draw(*about.split())
 

@@ -48,6 +48,30 @@ def emphasise(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return out
 
 
+def lost(tables: Iterable[tuple[str, Sequence[Sequence[str]]]], columns: Sequence[str]) -> str:
+    """Return a list of the rows that are ahead of the first row of each table, and the columns in which they are.
+
+    >>> rows = [["ours", "0.5", "0.6"], ["theirs", "0.4", "0.7 ± 0.1"], ["other", "–", "not run"]]
+    >>> lost([("birds", rows)], ["2", "8"])
+    '- birds: theirs at 8.'
+    >>> lost([("birds", rows[:1])], ["2", "8"])
+    '- birds: none.'
+    """
+
+    def number(cell: str) -> float | None:
+        return float(cell.split()[0]) if cell[:1].isdigit() else None
+
+    lines = []
+    for name, (ours, *others) in tables:
+        said = []
+        for label, *cells in others:
+            pairs = zip(columns, map(number, ours[1:]), map(number, cells), strict=True)
+            ahead = [column for column, a, b in pairs if a is not None and b is not None and b > a]
+            said += [f"{label} at {', '.join(ahead)}"] if ahead else []
+        lines.append(f"- {name}: {'; '.join(said) or 'none'}.")
+    return "\n".join(lines)
+
+
 def renewed(text: str, what: str, inner: str) -> str:
     """Return a page with new content between `<!-- what -->` and the next `<!-- end of tables -->`.
 

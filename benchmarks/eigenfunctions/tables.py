@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, figure, made_by, table
 from benchmarks.eigenfunctions import choices as eigen_choices
@@ -14,36 +13,7 @@ from benchmarks.eigenfunctions import layouts, perturbation
 from benchmarks.eigenfunctions.methods import METHODS
 from benchmarks.eigenfunctions.problems import PROBLEMS
 from benchmarks.eigenfunctions.scores import GOOD
-
-Run = dict[str, Any]
-GOALS = ("rbf-1d-1", "rbf-1d-0.3", "rbf-2d")
-"""Problems on which the default is to be as good as exact Nystroem in every mode."""
-
-
-class Results:
-    """All runs on one problem."""
-
-    def __init__(self, path: Path) -> None:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        self.problem, self.settings = content["problem"], content["settings"]
-        self.runs: list[Run] = content["runs"]
-
-    def of(self, method: str) -> list[Run]:
-        return [run for run in self.runs if run["method"] == method and "failed" not in run]
-
-    def failed(self, method: str) -> list[Run]:
-        return [run for run in self.runs if run["method"] == method and "failed" in run]
-
-
-def read(folder: Path) -> dict[str, Results]:
-    paths = {name: folder / f"eigenfunctions-{name}.json" for name in PROBLEMS}
-    return {name: Results(path) for name, path in paths.items() if path.exists()}
-
-
-def averaged(runs: Sequence[Run], when: str, what: str) -> list[float]:
-    """Mode by mode over the seeds."""
-    return [mean(values) for values in zip(*(run[when][what] for run in runs), strict=True)]
-
+from benchmarks.eigenfunctions.verdicts import Results, Run, averaged, in_short, losses, read, verdict
 
 # One problem
 
@@ -134,63 +104,6 @@ def errors(results: Results) -> str:
             values = [_percent(value) for value in averaged(runs, "after", "eigenvalue_error")]
             rows.append([method.title, *values, *[NONE] * (k - len(values))])
     return table(["method", *(str(j + 1) for j in range(k))], rows)
-
-
-def verdict(results: Results) -> str:
-    """Compare the default with exact Nystroem on the same points, mode by mode, seed by seed."""
-    ours = {run["seed"]: run["after"] for run in results.of("default")}
-    exact = {run["seed"]: run["after"] for run in results.of("nystroem")}
-    seeds = sorted(ours.keys() & exact.keys())
-    if not seeds:
-        return f"The default against exact Nystroem: {NOT_RUN}."
-    behind, missed, total = 0.0, [], 0
-    for seed in seeds:
-        pairs = zip(
-            *(which[seed][what] for what in ("alignment", "eigenvalue_error") for which in (ours, exact)), strict=True
-        )
-        for j, (a, a_exact, e, e_exact) in enumerate(pairs):
-            total += 1
-            behind = max(behind, a_exact - a)
-            if a < a_exact - 0.01 or e > max(1.1 * e_exact, e_exact + 0.01):
-                missed.append(f"{j + 1} (seed {seed})")
-    goal = "The goal" if results.problem["name"] in GOALS else "The same measure as for the goal"
-    said = (
-        f"met in all {total} cases" if not missed else f"missed in {len(missed)} of {total}: mode {', '.join(missed)}"
-    )
-    return (
-        f"{goal}: in every mode, alignment within 0.01 of exact Nystroem's and eigenvalue error within 10 % of its (or "
-        f"1 % absolute). {said[0].upper()}{said[1:]}. Largest deficit in alignment {behind:.4f}."
-    )
-
-
-def losses(results: Results) -> str:
-    """List the methods that beat the default in some mode, on the seeds of both."""
-    ours = results.of("default")
-    ahead = []
-    for name, method in METHODS.items():
-        theirs = results.of(name)
-        seeds = {run["seed"] for run in ours} & {run["seed"] for run in theirs}
-        if name in ("default", "kernel-pca") or not seeds:  # KernelPCA has another truth
-            continue
-        a, b = (
-            averaged([run for run in runs if run["seed"] in seeds], "after", "alignment") for runs in (theirs, ours)
-        )
-        gains = [j + 1 for j, (rival, default) in enumerate(zip(a, b, strict=True)) if rival > default + 0.01]
-        if gains:
-            ahead.append(f"{method.title} (mode {', '.join(map(str, gains))})")
-    if not ours:
-        return ""
-    if not ahead:
-        return "No method is ahead of the default by more than 0.01 in any mode, in the mean over the seeds."
-    said = "Ahead of the default by more than 0.01, in the mean over the seeds: " + "; ".join(ahead) + "."
-    exact = results.of("nystroem")
-    blurred = [j + 1 for j, value in enumerate(averaged(exact, "after", "alignment")) if value < GOOD] if exact else []
-    if blurred:
-        said += (
-            f" Exact Nystroem itself is below {GOOD} in mode {', '.join(map(str, blurred))}: the points blur these "
-            "modes, so a lead there is chance unless many modes agree."
-        )
-    return said
 
 
 def one(name: str, found: dict[str, Results]) -> Iterator[str]:
@@ -333,11 +246,11 @@ def _cost(row: Run) -> list[str]:
 def _per_step(fits: Sequence[Run]) -> str:
     """Describe how time grows with the points visited; every step visits the same number."""
     ours = [row for row in fits if row["method"] == "eigenmap" and "failed" not in row]
-    each = ", ".join(
-        f"{row['n']:,} points {row['steps']:,} steps of {1000 * row['processor_seconds'] / row['steps']:.0f} ms"
+    each = "\n".join(
+        f"- {row['n']:,} points: {row['steps']:,} steps of {1000 * row['processor_seconds'] / row['steps']:.0f} ms"
         for row in ours
     )
-    return f"A step of the default visits 2,048 points, however many there are (times include the last layer): {each}."
+    return f"A step of the default visits 2,048 points, however many there are. With the last layer:\n\n{each}"
 
 
 def _stream(path: Path) -> Iterator[str]:
@@ -370,12 +283,15 @@ def _stream(path: Path) -> Iterator[str]:
     yield _made_by([content["environment"]])
 
 
-INTRODUCTION = """\
+TITLE = """\
 # Eigenfunctions of kernels
 
-Generated by `python -m benchmarks eigenfunctions page` from `benchmarks/eigenfunctions/results/`; do not edit.
+<!-- Generated by `python -m benchmarks eigenfunctions page` from `benchmarks/eigenfunctions/results/`. -->"""
 
-**What is measured.** The kernels have known eigenfunctions phi_j and eigenvalues mu_j, in closed form or by quadrature
+PROTOCOL = """\
+## What was measured
+
+**Figures.** The kernels have known eigenfunctions phi_j and eigenvalues mu_j, in closed form or by quadrature
 in float64. *Alignment* of mode j is |<psi_j, phi_j>| in L2(p), both of norm 1. If eigenvalues are closer than 5 %, it
 is the cosines of the angles between the two eigenspaces. *Eigenvalue error* is |mu - mu_j| / mu_j. *Off-diagonal* is
 the largest |<psi_i, psi_j>|, i ≠ j. All inner products are taken at quadrature nodes that no method saw. Columns
@@ -407,7 +323,7 @@ a network of width 256 learns with the paper's objective (alpha 5, 600 steps), w
 def page(folder: Path) -> str:
     """The whole page."""
     found = read(folder)
-    parts = [INTRODUCTION]
+    parts = [TITLE, *in_short(found), PROTOCOL]
     for name in PROBLEMS:
         parts += one(name, found)
     parts += [*perturbed(folder), *trunks(folder), *choices(folder), *costs(folder)]

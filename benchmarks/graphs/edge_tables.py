@@ -27,8 +27,8 @@ LONGER = (
     "become shorter since, and they have to be repeated."
 )
 FIXED_SIZE = (
-    "Results of ours that name no number of blocks are of an earlier default, which did not choose the size of the "
-    "network (one block; width 1,024 for dense features of 10,000 nodes or more, else 256), and have to be repeated."
+    "Results of ours that name no number of blocks are of an earlier default and have to be repeated. It did not "
+    "choose the size of the network: one block; width 1,024 for dense features of 10,000 nodes or more, else 256."
 )
 COMPILED = "Where layers were also compiled, the columns with edges were timed with these alone, which are slower."
 LEAST = 0.5
@@ -126,7 +126,7 @@ def with_edges(finished: Finished) -> Iterator[str]:
         shown += [result for row in ROWS for data in names for result in results(finished, data, row.method, setting)]
     if shown:
         yield made_by(list({str(result["job"]): result for result in shown}.values()))
-    yield "\n".join(f"- {line}" for line in _goals(finished))
+    yield "\n".join(f"- {line}" for line in sorted(_goals(finished), key=lambda line: "missed" not in line))
 
 
 def _longer(finished: Finished) -> bool:
@@ -158,7 +158,7 @@ def _goals(finished: Finished) -> Iterator[str]:
     else:
         above, below = sum(a > b for a, b in known.values()), sum(a < b for a, b in known.values())
         each = ", ".join(f"{SETS[data]} {a:.1f} against {b:.1f}" for data, (a, b) in known.items())
-        yield f"{goal}: {'yes' if above >= 4 and below == 0 else 'missed'} ({each})."
+        yield f"{goal}: {'yes' if above >= 4 and below == 0 else 'missed'}. {each}."
     for data in HETEROPHILOUS:
         yield _not_below(finished, data, edges.ALL_SETS[data])
     goal = "Debian, seen nodes, above node2vec + MLP at every share of labels"
@@ -185,8 +185,8 @@ def _gains(finished: Finished) -> str:
             for data, name in edges.ALL_SETS.items()
         }
         each = [f"{name} {a - b:+.1f}" for name, (a, b) in pairs.items() if a is not None and b is not None]
-        said.append(f"{setting} nodes {', '.join(each) or NOT_RUN}")
-    return f"What edges add to features alone, logistic probe, all labels, in points: {'; '.join(said)}."
+        said.append(f"{setting.capitalize()} nodes: {', '.join(each) or NOT_RUN}")
+    return f"What edges add to features alone, logistic probe, all labels, in points. {'. '.join(said)}."
 
 
 def _not_below(finished: Finished, data: str, name: str) -> str:
@@ -345,6 +345,6 @@ def _cost_goals(found: dict[str, Result]) -> Iterator[str]:
                     counts.setdefault(label, []).append(share <= SHARE_OF_SAMPLED)
         said = ", ".join(f"{label} on {sum(met)} of {len(met)}" for label, met in counts.items())
         yield (
-            f"{device}: all nodes in at most {TIMES_GCN:g} times a full-batch GCN's time, working memory not above it "
-            f"(on a GPU), and one node in at most {SHARE_OF_SAMPLED:g} of a sampled GCN's, on how many graphs: {said}."
+            f"{device}: all nodes in at most {TIMES_GCN:g} times a full-batch GCN's time, with no more working memory "
+            f"(on a GPU). One node in at most {SHARE_OF_SAMPLED:g} of a sampled GCN's. Number of graphs: {said}."
         )

@@ -77,13 +77,14 @@ def goals(finished: Finished) -> Iterator[str]:
                 line.append(NONE if impossible else (NOT_RUN if set(cells) == {NOT_RUN} else " / ".join(cells)))
             rows.append([f"{label}, {setting}", *line])
     yield table(["set", *rivals.values()], rows)
-    yield "\n".join(f"- {line}" for line in [_without_graph(finished), *_gaps(finished), _short(finished)])
+    said = [_without_graph(finished), *_gaps(finished), _short(finished)]
+    yield "\n".join(f"- {line}" for line in sorted(said, key=lambda line: "missed" not in line.lower()))
 
 
 def _without_graph(finished: Finished) -> str:
     """Compare ours with the three rivals without a graph at inference, on seen nodes with every share of the labels."""
     rivals = {"mlp": "MLP", "laplacian": "Laplacian + MLP", "node2vec": "node2vec + MLP"}
-    said = []
+    said: dict[str, list[str]] = {"Missed": [], "Yes": [], NOT_RUN.capitalize(): []}
     for data, label in SETS.items():
         form = finished.form(data)
         behind, complete = [], True
@@ -92,11 +93,12 @@ def _without_graph(finished: Finished) -> str:
             complete = complete and a is not None and b is not None
             if a is not None and b is not None and a <= b:
                 behind.append(f"{rivals[rival]} at {100 * share:g} %, {a:.1f} against {b:.1f}")
-        verdict = f"missed ({'; '.join(behind)})" if behind else "yes" if complete else NOT_RUN
-        said.append(f"{label} {verdict}")
+        verdict = "Missed" if behind else "Yes" if complete else NOT_RUN.capitalize()
+        said[verdict].append(f"{label} ({'; '.join(behind)})" if behind else label)
+    told = " ".join(f"{verdict}: {', '.join(names)}." for verdict, names in said.items() if names)
     return (
-        "Above MLP, Laplacian + MLP and node2vec + MLP on seen nodes, with 1, 10 and 100 % of the training labels: "
-        f"{', '.join(said)}."
+        "Above MLP, Laplacian + MLP and node2vec + MLP on seen nodes, with 1, 10 and 100 % of the training labels. "
+        f"{told}"
     )
 
 
@@ -136,9 +138,9 @@ def _short(finished: Finished) -> str:
             f"{dim}: {value:.1f} {'(yes)' if whole - value <= WITHIN else '(missed)'}"
             for dim, value in zip(SHORT, cut, strict=True)
         )
-        said.append(f'{"MLP" if probe == "mlp" else probe} of the code "{code}": {each}, all: {whole:.1f}')
+        said.append(f'{"MLP" if probe == "mlp" else "Logistic"} of the code "{code}": {each}, all: {whole:.1f}')
         missed = missed or whole - cut[0] > WITHIN
-    return f"{goal}: {'; '.join(said)}.{_why_so_short(finished, data) if missed else ''}"
+    return f"{goal}. {'. '.join(said)}.{_why_so_short(finished, data) if missed else ''}"
 
 
 def _why_so_short(finished: Finished, data: str) -> str:

@@ -285,16 +285,19 @@ def _three_digits(value: float) -> str:
 HEAD = """
 # Node codes: quality and cost
 
-Generated from `benchmarks/graphs/results/` by `python -m benchmarks graphs page`; do not edit.
-`python -m benchmarks graphs missing` lists the runs that are missing. Ours is `GraphEigenmap`: it learns from the graph
-and then sees only the features of a node.
+<!-- Generated from `benchmarks/graphs/results/` by `python -m benchmarks graphs page`; do not edit. -->
 
-Protocol: labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes. Debian has its own split, of
-the same shares; the others have random ones. 1, 10 or 100 % of the training labels are used, stratified, with at least
-one per class. Every choice is made on validation labels, in the same way for every method: settings of a rival, penalty
-and epoch of a classifier, whether raw features are joined to a code, our relation and form. Test nodes are classified
-once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the graph but in no
-split.
+Ours is `GraphEigenmap`: it learns from the graph and then sees only the features of a node, except under "with edges".
+"""
+PROTOCOL = """
+## Protocol
+
+Labelled nodes are split 10 / 10 / 80 % into training, validation and test nodes. Debian has its own split, of the same
+shares; the others have random ones. 1, 10 or 100 % of the training labels are used, stratified, with at least one per
+class. Every choice is made on validation labels, in the same way for every method. Choices are settings of a rival,
+penalty and epoch of a classifier, whether raw features are joined to a code, our relation and form. Test nodes are
+classified once. An MLP has three layers of width 512, dropout and batch normalisation. Unlabelled nodes are in the
+graph but in no split. `python -m benchmarks graphs missing` lists the runs that are missing.
 """
 
 
@@ -302,8 +305,9 @@ def page(folder: Path) -> str:
     """The whole page."""
     finished = Finished(folder)
     parts = (
-        *(findings, goals, with_edges, own_graphs, twenty_labels, edge_costs),
+        *(with_edges, own_graphs, twenty_labels, edge_costs),
         *(quality, other_forms, lengths, probes, cost, screening),
     )
-    blocks = [block for part in parts for block in part(finished)]
-    return "\n\n".join([HEAD.strip(), *blocks, *scale(folder)]) + "\n"
+    blocks = [HEAD.strip(), *findings(finished), *goals(finished), PROTOCOL.strip()]
+    blocks += [block for part in parts for block in part(finished)]
+    return "\n\n".join([*blocks, *scale(folder)]) + "\n"

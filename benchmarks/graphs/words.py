@@ -39,11 +39,11 @@ def findings(finished: Finished) -> Iterator[str]:
     said = [
         "Differences are between means. The tables give the spread of the runs (±); with 1 % of the labels they differ "
         "by whole points.",
-        "Nodes of the training graph, with all training labels: ours, from features alone, is "
-        f"{_against_gcn(finished, 'seen', ALL)}. With 1 % of the labels it is {_against_gcn(finished, 'seen', FEW)}.",
-        "Nodes that were not in the training graph (the GCN sees their edges, ours does not), with all training "
-        f"labels: ours is {_against_gcn(finished, 'unseen', ALL)}. With 1 % of the labels it is "
+        "Nodes that were not in the training graph, ours against a tuned GCN, which sees their edges. With all "
+        f"training labels, ours is {_against_gcn(finished, 'unseen', ALL)}. With 1 % of the labels it is "
         f"{_against_gcn(finished, 'unseen', FEW)}.",
+        "Nodes of the training graph, ours from features alone against a tuned GCN. With all training labels, ours is "
+        f"{_against_gcn(finished, 'seen', ALL)}. With 1 % of the labels it is {_against_gcn(finished, 'seen', FEW)}.",
         _debian(finished),
         SHORT_CODES,
         _costs(finished),
@@ -54,16 +54,16 @@ def findings(finished: Finished) -> Iterator[str]:
 def in_short(finished: Finished) -> str:
     """Return the paragraph of docs/results.md on graphs."""
     said = (
-        "We classify the nodes of five graphs from codes that are a function of their features alone, with all "
-        "training labels (points of accuracy, means of three seeds). On nodes of the training graph, ours is "
-        f"{_against_gcn(finished, 'seen', ALL)}. On new nodes the GCN also sees their edges: ours is "
-        f"{_against_gcn(finished, 'unseen', ALL)}."
+        "Codes of nodes that are a function of their features alone, against a tuned GCN: accuracy on five graphs, in "
+        "points, with all training labels, means of three seeds. On new nodes, whose edges the GCN sees, ours is "
+        f"{_against_gcn(finished, 'unseen', ALL)}. On nodes of the training graph, ours is "
+        f"{_against_gcn(finished, 'seen', ALL)}."
     )
     return textwrap.fill(said, 120)
 
 
 def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
-    """List the sets on which ours is ahead of a tuned GCN and those on which it is not, in points."""
+    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
     ahead, behind, missing = [], [], []
     for data, label in SETS.items():
         ours, gcn = (best(finished, data, method, setting, share) for method in (finished.form(data), "gcn"))
@@ -71,7 +71,7 @@ def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
             missing.append(label)
         else:
             (ahead if ours > gcn else behind).append(f"{label} ({ours - gcn:+.1f})")
-    parts = {"ahead of a tuned GCN on": ahead, "not ahead on": behind, f"{NOT_RUN} on": missing}
+    parts = {"behind on": behind, "ahead on": ahead, f"{NOT_RUN} on": missing}
     return ", ".join(f"{words} {_joined(names)}" for words, names in parts.items() if names)
 
 
@@ -86,16 +86,16 @@ def _debian(finished: Finished) -> str:
         "Laplacian + MLP": "laplacian",
         "node2vec + MLP": "node2vec",
     }
-    settings: Mapping[Setting, str] = {"seen": "all packages", "unseen": "packages not in the training graph"}
+    settings: Mapping[Setting, str] = {"seen": "All packages", "unseen": "Packages not in the training graph"}
     said = []
     for setting, words in settings.items():
         found = {name: best(finished, data, method, setting, ALL) for name, method in methods.items()}
         if found["ours"] is None:
             return f"{POSITION} Ours is {NOT_RUN}."
         known = sorted(((score, name) for name, score in found.items() if score is not None), reverse=True)
-        said.append(f"{words} {', '.join(f'{name} {score:.1f}' for score, name in known)}")
+        said.append(f"{words}: {', '.join(f'{name} {score:.1f}' for score, name in known)}")
     return (
-        f"{POSITION} In percent, with all training labels: {'; '.join(said)}. Ours loses from the first to the second "
+        f"{POSITION} In percent, with all training labels. {'. '.join(said)}. Ours loses from the first to the second "
         "what it had memorised; an MLP does not."
     )
 
@@ -121,7 +121,7 @@ def _costs(finished: Finished) -> str:
         said.append(f"on {place} {least:.1f} to {most:.3g} times ({where})")
     alone = max(times(data, row, "one_node_s") for data, row in ours)
     return (
-        f"{COSTS}. Compared with a GCN of two layers, ours takes {' and '.join(said)} as long. A single node takes at "
+        f"{COSTS}. Time of ours relative to a GCN of two layers: {'; '.join(said)}. A single node takes at "
         f"most {alone:.2f} times as long as with the faster of two ways to run a GCN. {LARGE}."
     )
 

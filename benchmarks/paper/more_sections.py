@@ -42,8 +42,8 @@ TABLES_7_8 = """\
 ## Tables 7 and 8: short codes, and SCL with PCA
 
 Paper: mAP with ImageNet models on NUS-WIDE and COCO. Ours, from the [vision study](benchmarks.md): mAP over what was
-found in the top 5,000 (COCO at 96 pixels) or 1,000, each set searched by a network trained on its training images; mean
-± sample standard deviation over the seeds. *our code* is the library's code of the SCL network."""
+found in the top 5,000 (COCO at 96 pixels) or 1,000. A network trained on the training images of a set searches that
+set. Figures are mean ± sample standard deviation over the seeds. *our code* is the library's code of SCL's network."""
 
 RETRIEVAL = """\
 ## Retrieval by code length
@@ -55,9 +55,9 @@ random features of the others; mAP over found as above, seed 0."""
 COST = """\
 ## Test cost
 
-The paper compares 0.0013 s of its own method for one node with 0.3818 s of GCN for the whole test set; its own method
-took 3.39 s for the whole set, according to the authors' log. Here both are measured on both, on a generated graph of
-that size."""
+The paper compares 0.0013 s of its own method for one node with 0.3818 s of GCN for the whole test set. According
+to the authors' log, its own method took 3.39 s for the whole set. Here both are measured on both, on a generated graph
+of that size."""
 
 HOURS = """\
 ## The paper's scale

@@ -59,12 +59,12 @@ def differences(own: Mapping[str, float], others: Mapping[str, float], digits: i
 
 
 def in_words(form: str, value: float, others: Mapping[str, float], level: float) -> str:
-    """Say of which baselines a form is ahead, with which it is level, and behind which it is."""
+    """Say behind which baselines a form is, with which it is level, and of which it is ahead."""
     told = []
     for word, fits in (
-        ("ahead of", lambda gap: gap >= level),
-        ("level with", lambda gap: abs(gap) < level),
         ("behind", lambda gap: gap <= -level),
+        ("level with", lambda gap: abs(gap) < level),
+        ("ahead of", lambda gap: gap >= level),
     ):
         names = [name for name, other in others.items() if fits(value - other)]
         told += [f"{word} {', '.join(names)}"] if names else []

@@ -39,23 +39,24 @@ NAMES = {
 SHORT_NAMES = {"pca": "PCA", "cca": "CCA", "linear": "ours in closed form", "neural": "ours with a neural head"}
 OPENING = """# Vectors you already have: quality and cost
 
-Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit.
-`python -m benchmarks vectors missing` lists the runs that are missing.
+<!-- Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors page`; do not edit. -->
 
 MiniLM is all-MiniLM-L6-v2 (384 numbers), WordLlama a table of token vectors trained with a Matryoshka loss (256).
 Debian: short description of a package -> its long one. WordNet: words of a synset -> its definition. CISI and DBpedia:
-queries and documents with human judgements.
+queries and documents with human judgements."""
+PROTOCOL = """## Protocol
 
-Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
+A split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
-over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
+over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size.
+`python -m benchmarks vectors missing` lists the runs that are missing."""
 
 
 def page(results: Path) -> str:
     """The whole page."""
     found = Found(results)
-    parts = [OPENING, *verdicts(found), *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
+    parts = [OPENING, *verdicts(found), PROTOCOL, *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
     parts += [*spaces(found), *cost(found), *searched.words(found), SEEN]
     return "\n\n".join(parts) + "\n"
 
@@ -64,8 +65,8 @@ SEEN = """## Decisions made after seeing test results
 
 Settings of a fit are chosen on held-out pairs. Some decisions about the library and the study are not that clean:
 
-- Without labels: that PCA is of all rows and centred, and that a map needs a gain of 0.1, was decided after seeing the
-  test figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test the rule.
+- Without labels: PCA is of all rows and centred, and a map needs a gain of 0.1. This was decided after seeing the test
+  figures of earlier rules on CISI, DBpedia and Debian with MiniLM, which therefore do not test the rule.
   That rows stay unscaled unless scaling gains 0.1 was decided after seeing those of WordLlama, where scaled rows had
   0.007 less on DBpedia at 64 features and 0.022 more on CISI at 32. Ours is now PCA wherever it was measured again, so
   that being level with PCA tests nothing.

@@ -53,11 +53,11 @@ def parts(results: Path) -> Iterator[str]:
     codes = len(rows_at(first, LENGTHS[-1]))
     yield "## Criteria without labels"
     yield (
-        f"Could a criterion on held-out images have chosen the code? {codes} codes of each network (PCA, either output "
-        "aligned with several ridges and exponents, staged codes with other heads and lifts) are compared on samples: "
-        f"{first['protocol']}. The table has the rank correlation of each criterion with mAP over the codes, on the "
-        "set that the network was trained on / on the other sets, averaged over networks, by length; then the share of "
-        "the best code's mAP that is lost by choosing with it at full length."
+        f"Could a criterion on held-out images have chosen the code? {codes} codes of each network are compared: PCA, "
+        "either output aligned with several ridges and exponents, staged codes with other heads and lifts. Samples: "
+        f"{first['protocol']}. The table has the rank correlation of each criterion with mAP over the codes, by "
+        "length: on the set that the network was trained on / on the other sets, averaged over networks. Then comes "
+        "the share of the best code's mAP that is lost by choosing with it at full length."
     )
     criteria = list(first["rows"][0]["criteria"])
     head = ["criterion", *(f"{d}" for d in SHOWN[:-1]), "full", "lost, seen", "lost, unseen"]

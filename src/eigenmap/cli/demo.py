@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.app import LEARN, app
 from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.options import HOW, OUTPUT, ForceOption, QuietOption, option
+from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,6 +23,17 @@ CATALOGUE = Path("catalogue")
 """The word for the embedded pictures, as `index` takes it."""
 
 
+class Sample(str, Enum):
+    """Name of a how-to with sample data; `eigenmap.demo.samples` writes them."""
+
+    photos = "photos"
+    pretrained = "pretrained"
+    embeddings = "embeddings"
+    pairs = "pairs"
+    graph = "graph"
+    time = "time"
+
+
 @app.command(
     rich_help_panel=LEARN,
     epilog="""
@@ -29,6 +42,8 @@ Examples:
 [cyan]  eigenmap demo --out runs/demo[/cyan]
 
 [cyan]  eigenmap demo --ready[/cyan]
+
+[cyan]  eigenmap demo --data photos[/cyan]
 """,
 )
 def demo(
@@ -48,6 +63,16 @@ def demo(
             shown=True,
         ),
     ] = False,
+    data: Annotated[
+        Sample | None,
+        option(
+            "--data NAME",
+            "Train nothing: write the data of a how-to (photos, pretrained, embeddings, pairs, graph, time) into this "
+            "folder unless --out is given.",
+            HOW,
+        ),
+    ] = None,
+    small: Annotated[bool, option("--small", "With --data: fewer items, for a quick try.", HOW, shown=True)] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -55,6 +80,13 @@ def demo(
 
     Needs no network connection and no data, about four minutes on two cores, and under 2 GB of memory.
     """
+    if small and data is None:
+        raise EigenmapError("--small needs --data.")
+    if ready and data is not None:
+        raise EigenmapError("use either --ready or --data.")
+    if data is not None:
+        _write_sample(data.value, Path() if out == OUT else out, small, force)
+        return
     if ready:
         _unpack(OUT_READY if out == OUT else out, force, quiet)
         return
@@ -77,10 +109,17 @@ def demo(
     say(f"To look around: eigenmap index {model} catalogue --out demo.index; eigenmap serve demo.index")
 
 
+def _write_sample(name: str, out: Path, small: bool, force: bool) -> None:
+    """Write the data of a how-to, and say which files they are."""
+    from eigenmap.demo.samples import write
+
+    made = (f"{path}/" if path.is_dir() else str(path) for path in write(name, out, small, force))
+    print_result(f"Data of the how-to: {', '.join(made)}")
+
+
 def _unpack(out: Path, force: bool, quiet: bool) -> None:
     """Write the trained model, an index of the catalogue, and pictures to search for."""
     from eigenmap.cli.search.index import index
-    from eigenmap.core.errors import EigenmapError
     from eigenmap.demo.ready import unpack
 
     if CATALOGUE.exists():

@@ -50,8 +50,8 @@ def budget_in_words(steps: int, what: str, minutes: float) -> str:
     """
     if steps < FEW_STEPS:
         count = "1 step" if steps == 1 else f"{steps} steps"
-        return f"Only about {count} of {what} fit into {minutes:g} min: allow more time, or use a smaller batch."
-    return f"About {steps:,} steps of {what} fit into {minutes:g} min; the estimate is corrected during training."
+        return f"Only about {count} of {what} fit into {minutes:.3g} min: allow more time, or use a smaller batch."
+    return f"About {steps:,} steps of {what} fit into {minutes:.3g} min; the estimate is corrected during training."
 
 
 def measure_step(

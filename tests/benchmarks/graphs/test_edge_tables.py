@@ -67,7 +67,7 @@ def test_goals_are_computed_from_results(tmp_path: Path) -> None:
     write(tmp_path, edges.EdgeJob("debian_bookworm", "node2vec", "seen", 0), runs=runs("mlp", 0.81))
     page = text(tmp_path, edge_tables.with_edges)
     # Validation prefers the logistic probe, whose test accuracy is lower than that of the MLP.
-    assert "on all five graphs, above on four: yes (Amazon Computers 80.0 against 79.0" in page
+    assert "on all five graphs, above on four: yes. Amazon Computers 80.0 against 79.0" in page
     assert (
         "Actor, unseen nodes: codes with edges at most 0.5 points below features alone: yes (30.0 against 30.2" in page
     )

@@ -93,8 +93,8 @@ def test_the_verdict_follows_the_figures(tmp_path: Path) -> None:
         (tmp_path / f"{table_1.Job(method, 0).name}.json").write_text(json.dumps(result))
     text = verdicts.section(Stored(VISION, tmp_path))
     ordered = next(line for line in text.splitlines() if line.startswith("- The ordered form"))
-    ahead, level, behind = ordered.split("; ")
-    assert ahead.endswith("ahead of BYOL") and level == "level with MoCo v2" and "SwAV" in behind and "SCL" in behind
+    behind, level, ahead = ordered.split("; ")
+    assert ahead == "ahead of BYOL." and level == "level with MoCo v2" and "SwAV" in behind and "SCL" in behind
     default = next(line for line in text.splitlines() if line.startswith("- Our default"))
     assert "behind SwAV" in default and default.count("SCL") == 1  # not compared with its own network
     accuracies = {"GCN": 0.5, CODES["default"]: 0.6, CODES["ordered"]: 0.3, CODES["unordered"]: None}

@@ -28,3 +28,16 @@ def test_every_figure_is_on_the_page(tmp_path: Path) -> None:
     assert "| HNSW | float16 | – | – |" in page
     assert page.count("commit abc; 2026-01-01") == 2
     assert "shard size: 1024" in page
+
+
+def test_what_is_lost_comes_first(tmp_path: Path) -> None:
+    rows = [
+        {"how": "streamed", "images": 10, "peak_mb": 300.0, "images_per_second": 90.0},
+        {"how": "all in memory", "images": 10, "peak_mb": 200.0, "images_per_second": 80.0},
+        {"how": "streamed", "images": 99, "peak_mb": 300.0, "images_per_second": 90.0},
+        {"how": "all in memory", "images": 99, "peak_mb": 900.0, "images_per_second": 80.0},
+    ]
+    content = {"environment": ENVIRONMENT, "protocol": {}, "rows": rows}
+    (tmp_path / "embedding.json").write_text(json.dumps(content))
+    lost, won = tables.page(tmp_path).split("## Memory")[0].split("Won:")
+    assert "Embedding 10 small pictures" in lost and "Embedding 99 small pictures" in won

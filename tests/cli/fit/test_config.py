@@ -57,6 +57,7 @@ def vectors(tmp_path: Path) -> tuple[str, str]:
     "options",
     [
         ("--no-unit-rows", "-k", "5"),
+        ("--two-spaces",),
         (),
         ("--solver", "neural", "--steps", "4", "--width", "16", "--lr", "0.02", "--set", "dropout=0.1"),
     ],

@@ -28,7 +28,8 @@ ConfigOption = Annotated[
 class Config:
     """What a file says: settings of the recipe, and of a run also its recipe, seed and number of steps.
 
-    `unit` tells whether rows of vectors were scaled, and `width` is that of a tower of vectors: neither is in a recipe.
+    Some things are in no recipe: `unit` tells whether rows of vectors were scaled, `width` is that of a tower of
+    vectors, and `two_spaces` tells whether partners had a map of their own.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Config:
     steps: int | None = None
     unit: bool | None = None
     width: int | None = None
+    two_spaces: bool = False
 
     def only(self, *names: str) -> Config:
         """Return the same without other settings than these."""
@@ -68,7 +70,8 @@ def read_config(path: Path | None, *, other_length: bool = False) -> Config:
         recipe.pop("epochs", None)  # the number of steps is exact
         if "steps" in recipe:
             recipe["steps"] = steps  # fewer than planned, if the time was up before
-    return Config(recipe, name, training.get("seed"), steps, _at(about, "input", "unit"), _width(about))
+    spaces = _at(training, "vectors", "two_spaces") is True
+    return Config(recipe, name, training.get("seed"), steps, _at(about, "input", "unit"), _width(about), spaces)
 
 
 def _width(about: dict[str, Any]) -> int | None:

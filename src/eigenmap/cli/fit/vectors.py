@@ -261,7 +261,7 @@ def vectors(
             labels=labels,
             weights=weights,
             others=others,
-            two_spaces=two_spaces,
+            two_spaces=two_spaces or (earlier.two_spaces and pairs is not None and into is None),
             trajectories=trajectories,
             reversible=reversible,
             lags=None if lags is None else _numbers(lags),

@@ -1,26 +1,63 @@
-"""Sample data for the examples in the documentation: small, deterministic, and real where possible.
+"""Sample data for the how-tos: small, the same each time, and real where possible.
 
-Each function writes to a folder; with `quick` it writes less, for tests.
+    write("photos", Path("."))        # the files that docs/howto/photos.md works on
+
+Nothing is downloaded: pictures come from the embedded catalogue, digits from scikit-learn, and texts from the
+documentation of the installed numpy, scipy and scikit-learn.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
+
+from eigenmap.core.addresses import require_path
+from eigenmap.core.errors import EigenmapError
+from eigenmap.core.files import make_folder
+from eigenmap.data.images import catalogue
+from eigenmap.evaluation.baselines import labels_of
+
+WORD = r"(?u)\b[^\W\d]\w+\b"
+"""Words that count: no numbers, since scipy draws some of those in its documentation at random."""
 
 
-def photos(folder: Path, quick: bool = False) -> None:
+def write(name: str, folder: Path, small: bool = False, force: bool = False) -> list[Path]:
+    """Write the sample data of one name into a folder; return the files and folders that are new in it.
+
+    Args:
+        name: One of `SAMPLES`.
+        folder: The folder; it is made if it is missing.
+        small: Write less, for a quick try.
+        force: Replace files and folders of the same names.
+    """
+    if name not in SAMPLES:
+        raise EigenmapError(f"there are no sample data {name!r}; choose from {', '.join(SAMPLES)}.")
+    require_path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
+    make_folder(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".sample-") as place:
+        SAMPLES[name](Path(place), small)
+        made = sorted(Path(place).iterdir())
+        taken = [folder / path.name for path in made if (folder / path.name).exists()]
+        if taken and not force:
+            raise EigenmapError(f"{taken[0]} exists: choose another folder, or use force=True.")
+        for path in taken:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return [path.rename(folder / path.name) for path in made]
+
+
+def photos(folder: Path, small: bool = False) -> None:
     """Write `photos/CLASS/NUMBER.png`, garments of the embedded catalogue, and `new.png`, another garment."""
-    from PIL import Image
-
-    from eigenmap.data.images import catalogue
-    from eigenmap.evaluation.baselines import labels_of
-
     images = catalogue.load("train")
     labels = labels_of(images)
-    for row in range(120 if quick else 4_000):
+    for row in range(120 if small else 4_000):
         name = labels.names[int(labels.matrix[row].int().argmax())]
         place = folder / "photos" / name
         place.mkdir(parents=True, exist_ok=True)
@@ -28,21 +65,17 @@ def photos(folder: Path, quick: bool = False) -> None:
     Image.fromarray(np.asarray(catalogue.load("query").pixels[0]).squeeze()).save(folder / "new.png")
 
 
-def new_photos(folder: Path, quick: bool = False) -> None:
+def new_photos(folder: Path, small: bool = False) -> None:
     """Write `photos/CLASS/NUMBER.png` and `queries/CLASS/NUMBER.png`: garments in random poses, in no training set."""
-    from PIL import Image
-
-    from eigenmap.data.images import catalogue
-
     for split, place, number in (("validation", "photos", 1_000), ("query", "queries", 200)):
         images = catalogue.load(split, posed=True)  # type: ignore[arg-type]
-        for row in range(100 if quick else number):
+        for row in range(100 if small else number):
             target = folder / place / catalogue.CLASSES[row % len(catalogue.CLASSES)]
             target.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.asarray(images.pixels[row, 0])).save(target / f"{row:04}.png")
 
 
-def halves(folder: Path, quick: bool = False) -> None:
+def halves(folder: Path, small: bool = False) -> None:
     """Write left and right halves of scikit-learn's handwritten digits, 1,500 to learn from and 297 to search."""
     from sklearn.datasets import load_digits
 
@@ -54,7 +87,7 @@ def halves(folder: Path, quick: bool = False) -> None:
     np.save(folder / "query.npy", np.load(folder / "new_left.npy")[:1])
 
 
-def see_also(folder: Path, quick: bool = False) -> None:
+def see_also(folder: Path, small: bool = False) -> None:
     """Write a graph of the functions of three libraries: features are words of their documentation, edges "See Also".
 
     `graph.npz` and `names.txt` hold the functions known at first, `new.npy` and `new_names.txt` those that arrive,
@@ -63,10 +96,11 @@ def see_also(folder: Path, quick: bool = False) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     found = dict(sorted(_documented().items()))
-    names = list(found)[:: 4 if quick else 1]
+    names = list(found)[:: 4 if small else 1]
     new = set(names[9::10])  # every tenth arrives later
     names.sort(key=new.__contains__)  # stable: new ones come last
-    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=5, max_features=64 if quick else 1_000)
+    most = 64 if small else 1_000
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD, min_df=5, max_features=most)
     x = words.fit_transform([" ".join(found[name]) for name in names]).toarray().astype("f4")
     edges = np.array(sorted(_mentions(names, found)), dtype=np.int64).T.reshape(2, -1)
     known = len(names) - len(new)
@@ -92,7 +126,7 @@ def _mentions(names: list[str], found: dict[str, tuple[str, str]]) -> set[tuple[
     return pairs
 
 
-def double_well(folder: Path, quick: bool = False) -> None:
+def double_well(folder: Path, small: bool = False) -> None:
     """Write `run1.npy` and `run2.npy`: a particle that hops between two wells, through eight noisy sensors.
 
     `well1.npy` and `well2.npy` hold its position, which nobody tells the model.
@@ -109,7 +143,7 @@ def double_well(folder: Path, quick: bool = False) -> None:
         np.save(folder / f"well{run}.npy", x)
 
 
-def docstrings(folder: Path, quick: bool = False) -> None:
+def docstrings(folder: Path, small: bool = False) -> None:
     """Write `summaries.npy`, `texts.npy` and `names.txt`: documentation of numpy, scipy and scikit-learn as vectors.
 
     Row i belongs to one function: the first sentence of its docstring, and the rest. Vectors are hashed words with
@@ -119,10 +153,10 @@ def docstrings(folder: Path, quick: bool = False) -> None:
     from sklearn.random_projection import GaussianRandomProjection
 
     found = dict(sorted(_documented().items()))
-    names = list(found)[: 400 if quick else None]
-    words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    names = list(found)[: 400 if small else None]
+    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD)
     words.fit([part for name in names for part in found[name]])
-    project = GaussianRandomProjection(64 if quick else 256, random_state=0).fit(words.transform([""]))
+    project = GaussianRandomProjection(64 if small else 256, random_state=0).fit(words.transform([""]))
     for number, file in enumerate(["summaries", "texts"]):
         vectors = project.transform(words.transform([found[name][number] for name in names]))
         np.save(folder / f"{file}.npy", np.asarray(vectors, dtype=np.float32))
@@ -148,3 +182,14 @@ def _documented() -> dict[str, tuple[str, str]]:
             if not name.startswith("_") and len(summary) > 20 and len(rest) > 200:
                 found[f"{place}.{name}"] = (summary, rest)
     return found
+
+
+SAMPLES: dict[str, Callable[[Path, bool], None]] = {
+    "photos": photos,
+    "pretrained": new_photos,
+    "embeddings": docstrings,
+    "pairs": halves,
+    "graph": see_also,
+    "time": double_well,
+}
+"""Functions that write the data of each how-to, by the name of its page."""
