@@ -2,6 +2,7 @@
 
     python -m benchmarks.graphs.edges run --data FOLDER --set planetoid_cora --method ours --setting unseen --seed 0
     python -m benchmarks.graphs.edges sweep --data FOLDER --results FOLDER --seconds 560 --workers 14    # the missing
+    python -m benchmarks.graphs.edges sweep --data FOLDER --results FOLDER --slower 3 --only "*cora*-ours-*" "*cora*"
 
 The protocol, the splits and the choices on validation labels are those of `quality`. Nodes of the training graph see
 that graph; nodes that were withheld get codes, or scores, from the whole graph with their edges. `ours` is the
@@ -14,6 +15,7 @@ were not used for it.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -103,6 +105,22 @@ def jobs() -> Iterator[EdgeJob]:
         for data in HETEROPHILOUS
     )
     yield from _every(("sign", "appnp"), "seen", SEEDS[1:])
+
+
+def in_order(patterns: Sequence[str]) -> list[EdgeJob]:
+    """Return the runs whose name matches one of the patterns, by the first that it matches, then as in `jobs`."""
+    places = {job: [fnmatchcase(job.name, pattern) for pattern in patterns] for job in jobs()}
+    return sorted((job for job, found in places.items() if any(found)), key=lambda job: places[job].index(True))
+
+
+def stored(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the results in a folder by name."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("edges-*.json")}
+
+
+def outdated(result: Mapping[str, Any]) -> bool:
+    """Tell whether a result is of ours, and from before the size of the network was chosen."""
+    return result["job"]["method"] in OURS and "size" not in result
 
 
 def _every(methods: Sequence[str], setting: Setting, seeds: Sequence[int]) -> list[EdgeJob]:
@@ -293,12 +311,18 @@ def main() -> None:
         "--seconds", type=float, default=560.0, help="of sweep: begin no job that is likely to end later"
     )
     parser.add_argument("--workers", type=int, default=14, help="of sweep: jobs at a time")
-    parser.add_argument("--only", default="*", help="of sweep: names of jobs; * and ? match any")
+    parser.add_argument("--slower", type=float, default=1.0, help="of sweep: time of a job relative to the estimate")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], help="of sweep: names of jobs, the first to match go first; * matches any"
+    )
+    parser.add_argument("--again", action="store_true", help="of sweep: also jobs with a result in the repository")
     given = parser.parse_args()
     device = given.device if given.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if given.verb == "sweep":
         work = partial(run, folder=given.data, n_splits=given.splits, device=device)
-        tasks = [pool.Task(job.name, job, job.seconds) for job in jobs() if fnmatchcase(job.name, given.only)]
+        finished = {} if given.again else stored(RESULTS)
+        todo = [job for job in in_order(given.only) if job.name not in finished or outdated(finished[job.name])]
+        tasks = [pool.Task(job.name, job, given.slower * job.seconds) for job in todo]
         left = pool.sweep(tasks, work, given.results, seconds=given.seconds, workers=given.workers)
         print(f"{len(tasks) - len(left)} of {len(tasks)} jobs have their results")
         return
