@@ -33,7 +33,7 @@ from benchmarks.graphs import RESULTS, made, pool, quality
 from benchmarks.graphs.jobs import SETS, Setting
 from benchmarks.graphs.jobs import Job as PlainJob
 from benchmarks.graphs.rivals import appnp, gcn, glnn, mlp
-from benchmarks.graphs.rivals.features import Part, standardised
+from benchmarks.graphs.rivals.features import standardised
 from benchmarks.graphs.rivals.propagation import gcn_operator
 from benchmarks.graphs.tasks import HETEROPHILOUS, Task, load_task
 from eigenmap.evaluation.few_labels import Classifier, Labelled, fit_probe_few
@@ -155,14 +155,18 @@ def run(job: EdgeJob, folder: Path, *, n_splits: int = 2, device: str = "cpu") -
 
 
 def measure_ours(task: Task, job: EdgeJob) -> dict[str, Any]:
-    """Codes with edges: logistic probe, probe for few labels, an MLP head; codes of every length; features alone."""
+    """Codes with edges, by several classifiers; codes of every length; features alone.
+
+    The classifiers are the logistic probe, of the code alone and joined to averaged features, the probe for few labels
+    and an MLP.
+    """
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
     graph = task.graph()
     model = fit_graph(
         graph, quality.N_COMPONENTS, seed=job.seed, device=device, progress=False, **dict(OURS[job.method])
     )
     codes = codes_with_edges(model, task)
-    runs = with_logistic_and_few(task, codes)
+    runs = with_logistic_and_few(task, codes) + with_joined(task, codes)
     code = standardised(codes, task.kept)
     runs += quality.with_mlp(
         task, {"codes": (code,), "codes and raw": (code, quality.rival_features(task))}, seed=job.seed
@@ -208,13 +212,29 @@ def with_logistic_and_few(task: Task, codes: Tensor) -> Runs:
     return runs
 
 
+def with_joined(task: Task, codes: Tensor) -> Runs:
+    """The logistic probe of the code beside the features of the node averaged over two steps, each of norm 1."""
+    averaged = propagated(task, HOPS)[HOPS]
+    runs = []
+    for number, split, share, train in quality.few(task):
+
+        def joined(nodes: Tensor) -> Tensor:
+            return torch.cat([F.normalize(part[nodes].float(), dim=1) for part in (codes, averaged)], dim=1)
+
+        parts = [Labelled(joined(nodes), task.y[nodes]) for nodes in (task.kept[train], task.kept[split.validation])]
+        probe = fit_probe_logistic(*parts)
+        guess = lambda nodes, probe=probe: torch.cat([probe.predict(joined(some)) for some in nodes.split(8192)])  # noqa: E731
+        runs.append(quality.scored(task, number, share, train, "joined", probe.accuracy(*parts[1]), guess))
+    return runs
+
+
 # Rivals.
 
 
-def propagated(task: Task, hops: int) -> list[Part]:
+def propagated(task: Task, hops: int) -> list[Tensor]:
     """x, S x, S^2 x, ...: over the training graph for the nodes in it, over the whole graph for the others."""
     x = task.x.dense().float() if not isinstance(task.x, Tensor) else task.x
-    parts: list[Part] = [x]
+    parts = [x]
     seen, whole = x[task.kept], x
     training, everything = (gcn_operator(matrix, x.device) for matrix in (task.matrix, task.whole))
     for _ in range(hops):
