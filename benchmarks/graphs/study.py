@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks import DOCS
 from benchmarks.common.pages import renewed
@@ -35,13 +36,21 @@ def jobs(place: Place) -> Iterator[Job]:
             done=run in finished,
             waits_for="" if run in finished or plan.can_begin(run, settled) else "its relation",
         )
-    yield from (replace(job, done=finished.has(job.name)) for job in with_edges(place.device))
-    yield from (replace(job, done=finished.has(job.name)) for job in edge_costs())
+    current = {name for name, result in finished.results.items() if not _outdated(name, result)}
+    yield from (replace(job, done=job.name in current) for job in with_edges(place.device))
+    yield from (replace(job, done=job.name in current) for job in edge_costs())
     yield from (replace(job, done=finished.has(job.name)) for job in spectra())
     yield from short_runs(finished)
     words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
     done = finished.has("graphs-scale")
     yield Job("graphs-scale", "graphs.scale", words, 200, stage="scale", gpu=True, alone=True, done=done)
+
+
+def _outdated(name: str, result: dict[str, Any]) -> bool:
+    """Tell whether a result of ours is from before the size of the network was chosen."""
+    if name.startswith("edge-cost-"):
+        return "blocks" not in result
+    return name.startswith("edges-") and edges.outdated(result)
 
 
 def words_of(run: Run) -> tuple[str, ...]:

@@ -65,6 +65,18 @@ def test_logistic_probe_is_one_against_the_rest_of_scikit_learn(strength):
     assert probe.predict(7 * x.double()).tolist() == reference.predict(rows).tolist()
 
 
+def test_a_logistic_probe_of_more_features_than_rows_is_that_of_scikit_learn():
+    x, y = blobs()
+    x, y = torch.cat([x[:40], torch.rand(40, 60, generator=torch.Generator().manual_seed(1))], 1).double(), y[:40]
+    assert x.shape[1] > len(x)
+    probe = fit_probe_logistic(Labelled(x, y), Labelled(x, y), [4.0], 3000)
+    rows = torch.nn.functional.normalize(x, dim=1).numpy()
+    reference = OneVsRestClassifier(LogisticRegression(C=4.0, tol=1e-10, max_iter=10_000)).fit(rows, y.numpy())
+    for place, one in enumerate(reference.estimators_):
+        np.testing.assert_allclose(probe.weight[place], one.coef_[0], rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(probe.bias[place], one.intercept_[0], rtol=1e-3, atol=1e-3)
+
+
 def test_every_c_starts_from_the_one_before_and_ends_where_it_would_alone():
     train, held = halves(*blobs())
     path = fit_probe_logistic(train, held, [2.0**-4, 2.0**2])

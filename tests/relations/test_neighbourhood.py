@@ -169,3 +169,24 @@ def test_dense_and_sparse_matrices_of_a_neighbourhood_agree(way: Propagation, mo
     clean = Edges.of((np.array([[25, 25, 26, 27, 26], [3, 7, 25, 1, 2]]), np.ones(5)), 28)
     weighted, plain = (new_nodes(edges, stored, 3) for edges in (ones, clean))
     assert weighted.around.tolist() == plain.around.tolist() == around.around.tolist() == [1, 2, 3, 7]
+
+
+@pytest.mark.parametrize(
+    "way", [Propagation("S"), Propagation("S2"), Propagation("concat"), Propagation("pagerank", 0.2)]
+)
+@pytest.mark.parametrize("ends", [[[25, 25, 3, 25], [3, 7, 25, 3]], [[25], [25]], [[25], [4]]])
+def test_a_single_new_node_is_the_general_case(way: Propagation, ends: list[list[int]]) -> None:
+    W, h = random_weights(25, 50), np.random.default_rng(6).normal(size=(26, 4)).astype(np.float32)
+    stored = Stored(way, W, h[:25])
+    index = np.array(ends)
+    fast = new_nodes(Edges.of(index, 26), stored, 1)
+    near = sorted({node for node in index.flatten().tolist() if node < 25})
+    there = np.array([[25] * len(near), near])
+    each = (np.concatenate([there, there[::-1]], axis=1), np.ones(2 * len(near)))  # weights lead to the general case
+    slow = new_nodes(Edges.of(each, 26), stored, 1)
+    assert fast.around.tolist() == slow.around.tolist() == near
+    for matrix in ("inside", "outside"):
+        np.testing.assert_allclose(getattr(fast, matrix), getattr(slow, matrix), atol=1e-7)
+    boundary = stored.states(fast.around)
+    y = fast.propagated(way, h[25:], boundary)
+    np.testing.assert_allclose(y, way.combine(slow.states(way, h[25:], boundary)), atol=1e-6)

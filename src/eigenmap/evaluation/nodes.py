@@ -139,6 +139,11 @@ def _one_against_rest(x: Tensor, sign: Tensor, strengths: Sequence[float], itera
     [1] Böhning, Lindsay, Monotonicity of quadratic-approximation algorithms, 1988.
     [2] O'Donoghue, Candès, Adaptive restart for accelerated gradient schemes, 2015.
     """
+    if x.shape[1] > len(x):
+        # Weights are combinations of the rows: solve in an orthonormal basis of these, which is smaller.
+        basis = torch.linalg.qr(x.mT).Q
+        weights, bias = _one_against_rest(x @ basis, sign, strengths, iterations)
+        return weights @ basis.mT, bias
     X = torch.cat([x, torch.ones_like(x[:, :1])], dim=1)
     curvature, V = torch.linalg.eigh(X.T @ X)
     X, constant = X @ V, V[-1]

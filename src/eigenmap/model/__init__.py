@@ -309,9 +309,10 @@ class Eigenmap:
         run = None if output == "both" else self._folding.of(self.network, output, self.inference)
         if isinstance(self.input, VectorInput):
             batch_size = max(batch_size, VECTORS_AT_A_TIME)
+        place = self.device if run is None else run.stem.device
         for start in range(0, len(rows), batch_size):
             part = rows[start : start + batch_size]
-            part = moved(part, self.device) if isinstance(part, Tensor) else part.to(self.device)
+            part = moved(part, place) if isinstance(part, Tensor) else part.to(place)
             batch = self.input(part)  # type: ignore[arg-type]
             if run is None:
                 features, psi = self.network(batch)

@@ -61,7 +61,7 @@ class NeighbourCodes:
         """
         mask = missing_nodes(missing, len(own))
         smooth = Smoothing.of(Edges.of(edges, len(own)).walk(len(own)))
-        own = np.where(mask[:, None], np.float32(0), own)
+        own = np.where(mask[:, None], np.float32(0), own) if mask.any() else own
         y = filled(smooth, own, mask) if self.propagation.way == "none" else self._propagated(smooth, own, device)
         require_known(y, mask)
         return self.ordered(y, cut)
@@ -78,11 +78,11 @@ class NeighbourCodes:
         mask = missing_nodes(missing, len(own))
         around = new_nodes(Edges.of(edges, len(stored) + len(own)), stored, len(own))
         boundary = stored.states(around.around)
-        own = np.where(mask[:, None], np.float32(0), own)
+        own = np.where(mask[:, None], np.float32(0), own) if mask.any() else own
         if self.propagation.way == "none":
             y = filled(lambda h: around.smooth(h, boundary[0]), own, mask)
         else:
-            y = self.propagation.combine(around.states(self.propagation, own, boundary))
+            y = around.propagated(self.propagation, own, boundary)
         require_known(y, mask, first=len(stored))
         return self.ordered(y, cut)
 

@@ -135,6 +135,8 @@ def missing_nodes(missing: object, n_nodes: int) -> npt.NDArray[np.bool_]:
 
 def require_known(y: Matrix, missing: npt.NDArray[np.bool_], first: int = 0) -> None:
     """Refuse a node without features that has no neighbour with features within reach."""
+    if not missing.any():
+        return
     unknown = missing & (np.abs(y).max(axis=1, initial=0.0) == 0)
     if unknown.any():
         node = first + int(unknown.argmax())
@@ -209,6 +211,17 @@ class Neighbourhood:
             found.append(h)
         return found
 
+    def propagated(self, way: Propagation, own: Matrix, boundary: Sequence[Matrix]) -> Matrix:
+        """Return the propagated codes y of R, from the same."""
+        if way.way != "pagerank" or len(self.nodes) != 1:
+            return way.combine(self.states(way, own, boundary))
+        # For one node, h^l = c h^(l-1) + b with numbers c and b that are those of every hop: a geometric series.
+        a, s = way.restart, float(self.inside[0, 0])
+        c = (1 - a) * s
+        rest = (1 - c**way.hops) / (1 - c)
+        y = (c**way.hops + rest * a) * own + (rest * (1 - a)) * (self.outside @ boundary[0])
+        return np.asarray(y, np.float32)
+
     def smooth(self, h: Matrix, boundary: Matrix) -> Matrix:
         """Return (S h)_R."""
         return np.asarray(self.inside @ h + self.outside @ boundary, np.float32)
@@ -227,9 +240,9 @@ def _matrix(values: npt.NDArray[np.float64], rows: Numbers, columns: Numbers, sh
 
 def require_new(edges: Edges, n_stored: int) -> None:
     """Refuse edges between two stored nodes."""
-    between = (edges.index < n_stored).all(0)
-    if bool(between.any()):
-        a, b = edges.index[:, int(between.int().argmax())].tolist()
+    between = (edges.index.numpy() < n_stored).all(0)
+    if between.any():
+        a, b = edges.index[:, int(between.argmax())].tolist()
         raise EigenmapError(
             f"The edge ({a}, {b}) joins two stored nodes; give only edges of new nodes ({n_stored} and above)."
         )
@@ -239,6 +252,8 @@ def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     """Return the neighbourhood of `count` new nodes, which are numbered after the stored ones."""
     n = len(stored)
     require_new(edges, n)
+    if count == 1 and edges.weights is None:
+        return _one_new_node(edges, stored)
     numbers, rows, columns, weights = _compact(edges, n, count)
     added = np.bincount(rows, weights, minlength=len(numbers))
     known = numbers[numbers < n]
@@ -254,6 +269,16 @@ def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     return Neighbourhood.of(
         np.arange(n, n + count), numbers[rows[ours]], numbers[columns[ours]], weights[ours], degrees, stored.loop
     )
+
+
+def _one_new_node(edges: Edges, stored: StoredNodes) -> Neighbourhood:
+    """Return the neighbourhood of a single new node; the general way would take most of the time of its code."""
+    ends: Numbers = edges.index.numpy()
+    around = np.unique(ends[ends < len(stored)])
+    degree = stored.loop + len(around)
+    outside = 1 / np.sqrt(degree * (stored.degrees(around) + 1))
+    inside = np.full((1, 1), stored.loop / degree, np.float32)
+    return Neighbourhood(np.array([len(stored)]), around, inside, outside[None].astype(np.float32))
 
 
 def _compact(edges: Edges, first: int, count: int) -> tuple[Numbers, Numbers, Numbers, npt.NDArray[np.float64]]:

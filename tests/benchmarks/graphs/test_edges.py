@@ -55,7 +55,7 @@ def test_a_run_holds_every_share_and_beats_chance(folder: Path, method: str, set
     result = edges.run(EdgeJob("planetoid_cora", method, setting, 0), folder, n_splits=1)
     json.dumps(result)
     heads = {run["head"] for run in result["runs"]}
-    assert heads == ({"logistic", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
+    assert heads == ({"logistic", "joined", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
     assert {run["share"] for run in result["runs"]} == {0.01, 0.1, 1.0}
     place = "unseen" if setting == "unseen" else "seen"
     assert ("teacher" in result) == (method == "glnn")
@@ -114,11 +114,32 @@ def test_a_sweep_of_named_jobs(folder: Path, tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(pool, "sweep", one_by_one)
     words = ["--data", str(folder), "--results", str(tmp_path), "--splits", "1", "--device", "cpu"]
-    monkeypatch.setattr("sys.argv", ["edges", "sweep", *words, "--only", "edges-actor-mlp-unseen-s?"])
+    monkeypatch.setattr("sys.argv", ["edges", "sweep", *words, "--only", "edges-actor-mlp-unseen-s?", "--again"])
     edges.main()
     assert sorted(path.stem for path in tmp_path.glob("*.json")) == [
         f"edges-actor-mlp-unseen-s{seed}" for seed in "012"
     ]
+
+
+def test_the_first_pattern_that_matches_gives_the_place_of_a_job() -> None:
+    found = [job.name for job in edges.in_order(["*cora-ours-seen*", "*cora-*-seen*"])]
+    assert found[:3] == [f"edges-planetoid_cora-ours-seen-s{seed}" for seed in "012"]
+    assert len(found) == len(set(found)) > 3 and all("cora-" in name and "-seen-" in name for name in found)
+    assert edges.in_order(["nothing"]) == []
+
+
+def test_a_result_of_ours_without_a_size_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, rival = "edges-actor-ours-seen-s0", "edges-actor-ours-seen-s1", "edges-actor-sign-seen-s0"
+    for name, size in ((old, {}), (new, {"size": {"width": 64, "blocks": 0}}), (rival, {})):
+        method = name.split("-")[2]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"job": {"method": method}, **size}))
+    for name, size in (("edge-cost-actor", {}), ("edge-cost-squirrel_filtered", {"width": 64, "blocks": 0})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(size))
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    done = {job.name: job.done for job in study.jobs(Place(tmp_path, tmp_path, "cpu"))}
+    assert not done[old] and done[new] and done[rival]
+    assert not done["edge-cost-actor"] and done["edge-cost-squirrel_filtered"]
+    assert {name for name, result in edges.stored(tmp_path).items() if edges.outdated(result)} == {old}
 
 
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.sorting import EdgeList
 
 Directed = Literal["symmetrise", "bipartite"]
 SelfLoops = Literal["remove", "keep"]
@@ -27,6 +28,8 @@ Pair = tuple[Tensor, Tensor]
 
 PIECE = 1 << 24
 """Number of entries that are sorted at a time."""
+MOST_NODES = 2**31 - 1
+"""Maximum number of nodes: an entry and its direction are one number of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -210,41 +213,32 @@ def build_adjacency(
 
     """
     check_edges(edge_index, n_nodes, weights)
-    source, target = edge_index.long()
+    if directed not in get_args(Directed):
+        raise EigenmapError(f'directed must be "symmetrise" or "bipartite", not {directed!r}.')
+    source, target = edge_index
+    loops = int((source == target).sum()) if self_loops == "remove" else 0
+    both = directed == "symmetrise"
     if weights is not None:  # only ratios matter, and sums must neither overflow nor vanish
         largest = weights.double().max()
         weights = weights.double() if 1e-100 < float(largest) < 1e100 else weights.double() / largest
-    loops = 0
-    if self_loops == "remove":
-        keep = source != target
-        loops = int((~keep).sum())
-        if loops:
-            source, target, weights = source[keep], target[keep], None if weights is None else weights[keep]
-    if directed == "symmetrise":
-        merged = len(source) - sum(len(keys) for keys, _ in _sorted_entries(source, target, None, n_nodes, None))
-        source, target = torch.cat([source, target]), torch.cat([target, source])
-        weights = None if weights is None else torch.cat([weights, weights]) / 2
-    elif directed == "bipartite":
-        source, target = target, source  # rows are targets
-        merged = -1
-    else:
-        raise EigenmapError(f'directed must be "symmetrise" or "bipartite", not {directed!r}.')
-    entries = len(source)
-    small = torch.int32 if n_nodes < 2**31 else torch.int64
-    counts = torch.zeros(n_nodes, dtype=torch.int64, device=source.device)
-    columns, sums = [], []
-    for keys, summed in _sorted_entries(source, target, weights, n_nodes, progress):
-        rows = torch.div(keys, n_nodes, rounding_mode="floor")
-        columns.append((keys - rows * n_nodes).to(small))
-        counts += torch.bincount(rows, minlength=n_nodes)
-        sums += [] if summed is None else [summed]
-    if sum(map(len, columns)) == 0:
+        weights = weights / 2 if both else weights
+    # Rows are sources; of a bipartite graph, targets.
+    ends = (source, target) if both else (target, source)
+    counts, columns, sums, listed = [], [], [], 0
+    for part in EdgeList(*ends, weights, n_nodes, both, self_loops == "keep").parts(PIECE, progress):
+        counts.append(torch.bincount(part.rows - part.first, minlength=part.last - part.first))
+        columns.append(part.columns.to(torch.int32))
+        sums += [] if part.sums is None else [part.sums]
+        listed += part.listed
+    if listed == 0:
         raise EigenmapError("The graph has no edges (self-loops aside), so there is nothing to learn from.")
-    if merged < 0:
-        merged = entries - sum(map(len, columns))
-    indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    degrees = torch.cat(counts)
+    indptr = torch.zeros(n_nodes + 1, dtype=torch.int64, device=degrees.device)
+    torch.cumsum(degrees, 0, out=indptr[1 : len(degrees) + 1])
+    indptr[len(degrees) + 1 :] = indptr[len(degrees)]
     cumulative = torch.cat(sums).cumsum(0) if sums else None
-    return Adjacency(indptr, torch.cat(columns), cumulative, directed == "symmetrise", merged, loops)
+    merged = edge_index.shape[1] - loops - listed
+    return Adjacency(indptr, torch.cat(columns), cumulative, both, merged, loops)
 
 
 def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> None:
@@ -256,6 +250,8 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
         raise EigenmapError(f"edge_index must contain whole numbers, not {edge_index.dtype}.")
     if n_nodes < 1:
         raise EigenmapError("The graph is empty: it has no nodes.")
+    if n_nodes > MOST_NODES:
+        raise EigenmapError(f"A graph can have at most {MOST_NODES:,} nodes, not {n_nodes:,}.")
     if edge_index.shape[1] == 0:
         raise EigenmapError("The graph has no edges, so there is nothing to learn from.")
     low, high = int(edge_index.min()), int(edge_index.max())
@@ -269,34 +265,3 @@ def check_edges(edge_index: Tensor, n_nodes: int, weights: Tensor | None) -> Non
             )
         if weights.is_complex() or not bool((weights.isfinite() & (weights > 0)).all()):
             raise EigenmapError("Edge weights must be finite numbers above 0; leave out edges of weight 0.")
-
-
-def _sorted_entries(
-    rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int, progress: Tick | None
-) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Yield the keys of all entries, sorted and each once, and the sums of their weights, a range of rows at a time.
-
-    Sorting a part at a time needs less memory, and can report how far it is.
-    """
-    if len(rows) <= PIECE:
-        yield _coalesce(rows, columns, weights, n_nodes)
-        return
-    ends = torch.bincount(rows, minlength=n_nodes).cumsum(0)
-    wanted = torch.arange(PIECE, len(rows) + PIECE, PIECE, device=ends.device).clamp_(max=len(rows))
-    first, done = 0, 0
-    for last in sorted({*(torch.searchsorted(ends, wanted) + 1).tolist()}):
-        inside = torch.nonzero((rows >= first) & (rows < last))[:, 0]
-        yield _coalesce(rows[inside], columns[inside], None if weights is None else weights[inside], n_nodes)
-        first, done = last, done + len(inside)
-        if progress is not None:
-            progress(done, len(rows))
-
-
-def _coalesce(rows: Tensor, columns: Tensor, weights: Tensor | None, n_nodes: int) -> tuple[Tensor, Tensor | None]:
-    """Return sorted keys row * n + column without repetitions, and the sums of their weights."""
-    keys = rows * n_nodes + columns
-    if weights is None:
-        return torch.unique(keys), None
-    keys, where = torch.unique(keys, return_inverse=True)
-    sums = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
-    return keys, sums.index_add_(0, where, weights.double())
