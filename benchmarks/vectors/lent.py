@@ -8,8 +8,8 @@ A task is some rows of one result. Trained heads run on the GPU, `--gpu` of them
 threads each); everything else on one core. Each row is written to R as soon as it is measured, rows that R or the
 repository has are not repeated, and R/results.tar.gz always contains all that there is. Tasks that are likely to take
 longer than the time left are not started, and those that run at the end are stopped. A second call goes on with the
-rest. `merge` puts the rows into the results of the repository, in place of rows under another protocol. Packages that the
-machine lacks, cca-zoo say, can be in PACK/python.zip.
+rest. `merge` puts the rows into the results of the repository, in place of rows under another protocol. Packages that
+the machine lacks, cca-zoo say, can be in PACK/python.zip.
 """
 
 from __future__ import annotations
