@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
@@ -40,6 +41,8 @@ NEIGHBOURS = 10
 """Number of nearest rows among which mutual neighbours are searched."""
 MOST_SEARCHED = 100_000
 """Maximum number of rows, evenly spaced, among which mutual neighbours are searched."""
+_SEARCHED = 1_024
+"""Rows whose neighbours are searched at a time."""
 
 
 class Block(NamedTuple):
@@ -344,19 +347,9 @@ def _checked_weights(weights: object, count: int) -> Weights | None:
 
 def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
     """Return pairs of rows that are among each other's nearest by cosine, in both orders."""
-    import faiss
-
-    from eigenmap.relations.neighbours import EFFORT, EXACT, LINKS
-
     unit = np.array(x.take(rows), dtype=np.float32)
     unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
-    if len(unit) <= EXACT:
-        index: Any = faiss.IndexFlatIP(unit.shape[1])
-    else:
-        index = faiss.IndexHNSWFlat(unit.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efSearch = EFFORT
-    index.add(unit)
-    _, found = index.search(unit, count + 1)
+    found = _nearest(unit, count + 1)
     i = np.repeat(np.arange(len(unit)), found.shape[1])
     j = found.ravel()
     proper = (j >= 0) & (i != j)
@@ -364,3 +357,20 @@ def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
     back = j[proper] * len(unit) + i[proper]
     both = keys[np.isin(keys, back)]
     return rows[both // len(unit)], rows[both % len(unit)]
+
+
+def _nearest(unit: npt.NDArray[np.float32], count: int) -> Rows:
+    """Return the `count` rows with the largest products with each row, exactly if there are few rows."""
+    from eigenmap.relations.neighbours import EFFORT, EXACT, LINKS
+
+    if len(unit) <= EXACT:
+        every = torch.from_numpy(unit)
+        parts = torch.split(every, _SEARCHED)
+        return torch.cat([(part @ every.T).topk(count, dim=1).indices for part in parts]).numpy()
+    import faiss
+
+    index: Any = faiss.IndexHNSWFlat(unit.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efSearch = EFFORT
+    index.add(unit)
+    found: Rows = index.search(unit, count)[1]
+    return found

@@ -69,6 +69,19 @@ def test_one_pass_over_a_file_takes_constant_memory(tmp_path: Path) -> None:
         assert max(status_bytes("RssFile") for _ in some) < before + x.nbytes / 4
 
 
+def test_scattered_rows_of_a_large_file_take_no_more_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row maps at least 64 kB around it, 128 MB for 2,000 rows, unless pages are released in between."""
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float16, (1_000_000, 512))  # sparse: no disk is used
+    rows = np.sort(np.random.default_rng(0).permutation(len(x))[:2_000])
+    x[rows] = np.arange(2_000)[:, None]
+    del x
+    found, release, seen = load_vectors(tmp_path / "x.npy"), Vectors._release, [0]
+    monkeypatch.setattr(Vectors, "_release", lambda self: (seen.append(status_bytes("RssFile")), release(self)))
+    before = status_bytes("RssFile")
+    assert (found.take(rows)[:, 0] == np.arange(2_000)).all()
+    assert len(seen) > 10 and max(seen) < before + (64 << 20)
+
+
 def test_a_private_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", rows())
     x = np.load(tmp_path / "x.npy", mmap_mode="c")

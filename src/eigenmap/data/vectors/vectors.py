@@ -32,6 +32,10 @@ Floats = npt.NDArray[np.floating[Any]]
 
 BLOCK = 16_384
 """Rows read at a time."""
+_NEAR, _NEARBY, _SCATTERED = 64 << 20, 1_024, 32
+"""Rows of a file that are read before its pages are released: `_NEARBY` within `_NEAR` bytes, else `_SCATTERED`.
+
+For a single row, the system maps up to megabytes of the file around it."""
 _SAMPLE = 64
 """Rows at each end that are part of the digest."""
 
@@ -65,15 +69,23 @@ class Vectors:
 
     def block(self, start: int, stop: int) -> Floats:
         """Return rows start ... stop - 1 as float32, or as float64 if they are stored as float64."""
-        made = self._checked(self.array[start:stop], range(start, min(stop, len(self))))
+        made: Floats = np.array(self.array[start:stop], self._kind)  # a copy, since torch warns about read-only memory
         self._release()
-        return made
+        return self._checked(made, range(start, min(stop, len(self))))
 
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the given rows in the given order."""
-        made = self._checked(self.array[rows], rows)
-        self._release()
-        return made
+        if not self._mapped:
+            return self._checked(np.asarray(self.array[rows], self._kind), rows)
+        found = np.empty((len(rows), self.n_features), self._kind)
+        for start in range(0, len(rows), _NEARBY):
+            some = rows[start : start + _NEARBY]
+            span = (int(some.max()) - int(some.min())) * self.n_features * self.array.dtype.itemsize
+            step = _NEARBY if span <= _NEAR else _SCATTERED
+            for first in range(0, len(some), step):
+                found[start + first : start + first + step] = self.array[some[first : first + step]]
+                self._release()
+        return self._checked(found, rows)
 
     def blocks(self, size: int = BLOCK) -> Iterator[Floats]:
         """Yield all rows, `size` at a time."""
@@ -105,15 +117,24 @@ class Vectors:
             self._release()
         return keys
 
+    @property
+    def _mapped(self) -> bool:
+        """Whether the rows are those of a file, of which nothing was changed."""
+        return isinstance(self.array, np.memmap) and self.array.mode == "r"
+
     def _release(self) -> None:
         """Unmap the pages read so far, so that one pass over a file takes constant memory."""
         advice = getattr(mmap, "MADV_DONTNEED", None)  # not on Windows
-        if advice is not None and isinstance(self.array, np.memmap) and self.array.mode == "r":
+        if advice is not None and self._mapped:
             self.array._mmap.madvise(advice)  # type: ignore[attr-defined]
 
-    def _checked(self, rows: Array, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
-        kind = np.float64 if rows.dtype.kind == "f" and rows.dtype.itemsize >= 8 else np.float32
-        made: Floats = np.array(rows, dtype=kind)  # a copy, since torch warns about read-only memory
+    @property
+    def _kind(self) -> type[np.float32] | type[np.float64]:
+        """Type of the rows that are returned."""
+        return np.float64 if self.array.dtype.kind == "f" and self.array.dtype.itemsize >= 8 else np.float32
+
+    def _checked(self, made: Floats, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Floats:
+        """Return the rows of these numbers if all are finite."""
         with np.errstate(all="ignore"):
             finite = bool(np.isfinite(made.sum()))
         bad = np.zeros(0, bool) if finite else ~np.isfinite(made).all(axis=1)  # a sum of finite numbers may overflow
