@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common.pages import NONE, NOT_RUN, table
 from benchmarks.common.plan import Stored
 from benchmarks.graphs.jobs import SETS
-from benchmarks.paper import detection, more_sections, nodes, table_1
+from benchmarks.paper import detection, more_sections, nodes, sections, table_1
 from eigenmap.reproduce.table_5 import TITLES
 from eigenmap.reproduce.table_6 import RIVALS
 from eigenmap.reproduce.table_6 import TITLES as CODES
@@ -73,7 +73,7 @@ def in_words(form: str, value: float, others: Mapping[str, float], level: float)
 
 def section(stored: Stored) -> str:
     """The whole section."""
-    parts = [HEAD.format(points=POINTS, map=MAP), *linear_probe(stored), *short_codes(stored)]
+    parts = [HEAD.format(points=POINTS, map=MAP), *linear_probe(stored), *sweeps(stored), *short_codes(stored)]
     parts += [*graphs(stored), *transfer(stored)]
     return "\n\n".join(parts)
 
@@ -97,6 +97,33 @@ def linear_probe(stored: Stored) -> list[str]:
         if (rest := {name: other for name, other in others.items() if form != DEFAULT or name != "SCL"})
     ]
     return ["Linear probe on CIFAR-10 (table 1), percentage points:", table(("against", *own), lines), "\n".join(words)]
+
+
+def sweeps(stored: Stored) -> list[str]:
+    """Tables 2, 3 and 4: percentage points of the unordered form above each baseline, by setting."""
+    settings = {
+        "batch {:,}": sections.by_batch_size(stored),
+        "projector {:,}": sections.by_projector(stored),
+        "{:,} epochs": sections.by_epochs(stored),
+    }
+    rivals = [*sections.COMPARED[:-1], sections.OVER_TIME[0]]
+    rows = [
+        [words.format(value), *(_gap(cells, rival) for rival in rivals)]
+        for words, by_value in settings.items()
+        for value, cells in by_value.items()
+    ]
+    text = "The unordered form by batch size, projector and length of training (tables 2, 3 and 4), percentage points:"
+    return [text, table(("setting", *(f"against {BASELINES[rival]}" for rival in rivals)), rows)]
+
+
+def _gap(cells: Mapping[str, str], rival: str) -> str:
+    """Return how far the unordered form is ahead of a rival, or why that is not known."""
+    if rival not in cells:
+        return NONE
+    ours, theirs = (cells[name].split()[0] for name in (UNORDERED, rival))
+    if all(text.replace(".", "").isdigit() for text in (ours, theirs)):
+        return f"{float(ours) - float(theirs):+.1f}"
+    return NOT_RUN if NOT_RUN in (cells[UNORDERED], cells[rival]) else "collapsed"
 
 
 def short_codes(stored: Stored) -> list[str]:

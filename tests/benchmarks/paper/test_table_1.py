@@ -110,3 +110,14 @@ def test_the_verdict_follows_the_figures(tmp_path: Path) -> None:
     assert "| Cora, 100% | GCN 50.0 | -20.0 (4 of 5) | collapsed | +10.0 (5 of 5) |" in text
     assert "- the paper's, unordered: ahead of random weights." in text
     assert "- SCL, our default: behind random weights." in text
+
+
+def test_gaps_of_the_sweeps_name_what_is_not_known() -> None:
+    cells = {"unordered": "57.2", "scl": "76.0", "barlow-twins": "69.9 (0.0051)", "simsiam": "not run"}
+    assert [verdicts._gap(cells, rival) for rival in ("scl", "barlow-twins", "simsiam")] == [
+        "-18.8",
+        "-12.7",
+        "not run",
+    ]
+    assert verdicts._gap(cells, "byol") == "–"
+    assert verdicts._gap(cells | {"unordered": "collapsed"}, "scl") == "collapsed"
