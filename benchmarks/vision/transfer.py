@@ -194,6 +194,14 @@ def variants(evidence: Evidence, components: int) -> Iterator[Code]:
         yield Code(f"staged, head {head}, lift {lift:g}", "both", mean, found.rotation)
 
 
+def other_order(evidence: Evidence, components: int) -> Code:
+    """Return the default with its features ordered by the shared variance of the code itself, not of the encoder."""
+    fit, held_out, codes, mean = evidence.of("both")
+    found = staged_alignment(fit, held_out, codes, width=evidence.width, n_components=components, order="code")
+    assert mean is not None
+    return Code("staged, ordered by the code", "both", mean, found.rotation)
+
+
 def run(
     name: str,
     seed: int,
@@ -226,6 +234,7 @@ def run(
     own = trained.outputs(train.images[rows[:10_000]])
     codes = [
         aligned_code("staged", "both", staged),
+        other_order(evidence, components),
         *(aligned_code(f"{of} aligned", of, alignment) for of, alignment in landed.items()),
         own_order(components, own["encoder"].device),
         *principal_codes(own["encoder"], own["projector"]),

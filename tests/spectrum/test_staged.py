@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -31,7 +33,7 @@ def views(n: int, seed: int = 0, width: int = WIDTH, components: int = COMPONENT
     return view(), view()
 
 
-def aligned(n: int = 400, width: int = WIDTH, **options: int) -> Alignment:
+def aligned(n: int = 400, width: int = WIDTH, **options: Any) -> Alignment:
     x, x_plus = views(n)
     held, held_plus = views(max(20, n // 2), seed=5)
     fit, held_out = Moments(x.shape[1]).update(x, x_plus), Moments(x.shape[1]).update(held, held_plus)
@@ -85,6 +87,16 @@ def test_features_are_ordered_by_the_variance_they_share_with_the_encoder() -> N
     np.testing.assert_allclose(np.linalg.norm(shared, axis=1)[:WIDTH], expected, rtol=1e-6)
     gram = shared @ shared.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8)
+
+
+def test_features_may_be_ordered_by_the_variance_they_share_as_a_code() -> None:
+    columns, _ = stages()
+    _, _, A = covariances(*views(400))
+    shared, vectors = scipy.linalg.eigh(columns.T @ A @ columns)
+    expected = (columns @ vectors)[:, np.argsort(-np.abs(shared))]
+    found = aligned(order="code").rotation.numpy()
+    signs = np.sign((expected * found).sum(0))
+    np.testing.assert_allclose(found, expected * signs, atol=1e-7)
 
 
 def test_eigenvalues_are_those_of_held_out_pairs() -> None:

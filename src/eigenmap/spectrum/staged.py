@@ -24,6 +24,7 @@ about neighbours are best on what training saw, codes by which views find each o
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -53,11 +54,13 @@ def staged_alignment(
     n_components: int | None = None,
     head: int = HEAD,
     lift: float = LIFT,
+    order: Literal["encoder", "code"] = "encoder",
 ) -> Alignment:
     """Compute the staged alignment from moments of z = [encoder, projector]; the encoder has `width` features.
 
     The map comes from `fit`, the eigenvalues come from `held_out` and the recall curve from `held_out_pairs`, raw
     outputs of some of the held-out pairs. Eigenvalues need not descend. There are at most `width` + `head` features.
+    `order` names whose variance the first features share with the other view: the encoder's, or the code's own.
     """
     m = fit.mean()
     C, A = fit.about(m)
@@ -65,7 +68,8 @@ def staged_alignment(
         raise EigenmapError(COLLAPSED)
     first = lift * _head(fit, held_out, C, width, head)
     stages = torch.cat([first, _tail(C, first, width)], dim=1)
-    rotation = _by_shared_variance(stages, A[:, :width])[:, :n_components]
+    other = A[:, :width] if order == "encoder" else A @ stages
+    rotation = _by_shared_variance(stages, other)[:, :n_components]
     C_held, A_held = held_out.about(m)
     mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A_held, C_held)))
     found = Alignment(m, rotation, mu, power, ridge=RIDGE, head=first.shape[1], noise=held_out.noise())
@@ -100,7 +104,7 @@ def _tail(C: Tensor, head: Tensor, width: int) -> Tensor:
 
 
 def _by_shared_variance(stages: Tensor, A: Tensor) -> Tensor:
-    """Rotate the columns of `stages` so that those sharing most with the encoder's other view come first."""
+    """Rotate the columns of `stages` so that those sharing most with y(x+) come first; A is E[z(x) y(x+)^T]."""
     order, _, _ = torch.linalg.svd(stages.T @ A, full_matrices=True)
     rotation: Tensor = stages @ order
     # The sign of a singular vector is arbitrary; fix it so that equal runs give equal codes.

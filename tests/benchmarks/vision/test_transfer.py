@@ -78,7 +78,13 @@ def test_a_network_searches_every_set_and_leaves_a_sample(tmp_path: Path, monkey
     result = transfer.run("coco", 3, tmp_path, components=8, others=True, outputs=tmp_path / "sample")
     assert set(result["searched"]) == set(transfer.SEARCHED) and result["method"] == "scl"
     for rows in result["searched"].values():
-        assert {"staged", "projector, own order", "encoder PCA, centred", "staged, head 4, lift 2"} <= set(rows)
+        assert {
+            "staged",
+            "staged, ordered by the code",
+            "projector, own order",
+            "encoder PCA, centred",
+            "staged, head 4, lift 2",
+        } <= set(rows)
         assert all(0 <= row[metric][0] <= 1 for found in rows.values() for row in found for metric in METRICS)
     parts = {path.stem: dict(np.load(path)) for path in (tmp_path / "sample").glob("*.npz")}
     assert set(parts) == {"pairs", "moments", *transfer.SEARCHED}
