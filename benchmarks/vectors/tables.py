@@ -22,7 +22,7 @@ NAMES = {
     "pca-documents": "PCA of the documents alone",
     "pca-whitened": "PCA, whitened",
     "cca": "CCA, closed form",
-    "cca-sklearn": "CCA, scikit-learn",
+    "cca-sklearn": "CCA, scikit-learn, of 10,000 pairs",
     "csr": "CSR, sparse codes of equal bytes",
     "matryoshka": "Matryoshka head",
     "linear": "**ours, linear**",
