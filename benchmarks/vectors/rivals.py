@@ -64,7 +64,7 @@ def _whitening(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 MOST_COMPONENTS, MOST_PAIRS = 32, 10_000
-"""Components and pairs of scikit-learn's CCA, which takes components one at a time by power iterations over all rows."""
+"""Components and pairs of scikit-learn's CCA, whose power iterations go over all pairs for one component at a time."""
 
 
 def cca_sklearn(pairs: Pairs, seed: int) -> Encoder:

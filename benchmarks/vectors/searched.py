@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.common.pages import emphasise, made_by, table
+from benchmarks.common.pages import emphasise, table
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import SETS
 from benchmarks.vectors.variants import VARIANTS
@@ -37,7 +37,7 @@ def words(found: Found) -> Iterator[str]:
         for row in rows
     ]
     yield table(head, emphasise(cells))
-    yield made_by(results)
+    yield found.made_by("variants")
 
 
 def _cell(one: dict[str, object], length: int) -> str:

@@ -8,7 +8,7 @@ from statistics import mean
 from textwrap import wrap
 from typing import Any
 
-from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, table
 from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import GAIN, OURS, SHORT, goals, label, unlabelled_gaps
@@ -49,7 +49,8 @@ queries and documents with human judgements.
 Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
-over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size."""
+over splits; a dash means that the codes are shorter. A Matryoshka head, CSR and our neural head see the same number of
+batches of the same size."""
 
 
 def page(results: Path) -> str:
@@ -92,7 +93,7 @@ def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
-    yield made_by(found.splits(job))
+    yield found.made_by(job)
 
 
 def _cell(values: Sequence[float]) -> str:
@@ -252,7 +253,7 @@ def storage(found: Found) -> Iterator[str]:
     yield table(head, [[*row, *seconds] for row, seconds in zip(emphasise(rows), times, strict=True)])
     if None not in full:
         yield f"Not quantised: the vectors {full[0]:.3f}, our codes from pairs {full[1]:.3f}."
-    yield made_by(results)
+    yield found.made_by("storage")
 
 
 def upgrade(found: Found) -> Iterator[str]:
@@ -276,7 +277,7 @@ def curves_of(found: Found, job: str, methods: Sequence[str], measure: str) -> I
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
-    yield made_by(found.splits(job))
+    yield found.made_by(job)
 
 
 def spaces(found: Found) -> Iterator[str]:
@@ -327,7 +328,7 @@ def spaces(found: Found) -> Iterator[str]:
             f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
-    yield made_by(results)
+    yield found.made_by("spaces")
 
 
 def pictures(found: Found) -> Iterator[str]:
@@ -351,9 +352,10 @@ def cost(found: Found) -> Iterator[str]:
     if not results:
         yield NOT_RUN
         return
-    for result in results:
-        yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
-        yield made_by([result])
+    for name in ("cost", "cost-disk"):
+        for result in found.splits(name):
+            yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
+            yield found.made_by(name)
 
 
 def _cost(row: dict[str, Any]) -> Iterator[str]:
