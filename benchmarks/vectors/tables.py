@@ -57,7 +57,7 @@ def page(results: Path) -> str:
     """The whole page."""
     found = Found(results)
     parts = [OPENING, *verdicts(found), *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
-    parts += [*spaces(found), *cost(found), *searched.words(found), SEEN]
+    parts += [*spaces(found), *cost(found), *searched.tried(found), *searched.words(found), SEEN]
     return "\n\n".join(parts) + "\n"
 
 
