@@ -8,8 +8,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from benchmarks.common.pages import made_by
 from benchmarks.vectors.sets import SEEDS
 
+SAID = ("device", "commit")
+"""Facts on a measurement that each row may have."""
 Result = dict[str, Any]
 Row = dict[str, Any]
 
@@ -58,6 +61,13 @@ class Found:
         """Lengths at which a method was measured."""
         rows = self.rows(name, method)
         return sorted(int(length) for length in rows[0]["scores"]) if rows else []
+
+    def made_by(self, name: str) -> str:
+        """Device, commits, dates and seeds of a job; rows that say where they were measured count for themselves."""
+        results = self.splits(name)
+        every = [{**result, **{k: row[k] for k in SAID if k in row}} for result in results for row in result["rows"]]
+        told = made_by(every).rpartition("; ")[0] if every else made_by(results).rpartition("; ")[0]
+        return f"{told}; {len(results)} {'run' if len(results) == 1 else 'runs'}."
 
     def jobs(self, stem: str) -> Iterator[str]:
         """Names of the jobs of one kind, without their splits."""

@@ -113,13 +113,13 @@ def _own_prefix(found: Found) -> Iterator[Goal]:
 
 
 def unlabelled_gaps(found: Found, method: str) -> dict[str, dict[int, float]]:
-    """Ours minus PCA by set and length."""
+    """Ours minus PCA by set and length, over the splits that have both."""
     gaps: dict[str, dict[int, float]] = {}
     for job in found.jobs("unlabelled-"):
         for length in found.lengths(job):
-            ours, pca = found.score(job, method, length), found.score(job, "pca", length)
-            if ours is not None and pca is not None:
-                gaps.setdefault(job, {})[length] = ours - pca
+            both = found.beside(job, ((method, length), ("pca", length)))
+            if both:
+                gaps.setdefault(job, {})[length] = mean(ours - pca for ours, pca in both)
     return gaps
 
 

@@ -90,7 +90,7 @@ def tasks(data: Path, again: Sequence[str] = ()) -> Iterator[Task]:
     yield from dict.fromkeys(order)
 
 
-SECONDS = {"neural": 200.0, "csr": 70.0, "matryoshka": 230.0, "cca-sklearn": 2000.0}
+SECONDS = {"neural": 200.0, "csr": 70.0, "matryoshka": 230.0, "cca-sklearn": 300.0}
 
 
 def _paired(data: Path, methods: Sequence[str], model: str) -> Iterator[Task]:
@@ -187,10 +187,11 @@ def run(given: argparse.Namespace) -> int:
     if given.only:
         waiting = [task for task in waiting if re.search(given.only, task.file)]
     say(f"{len(waiting)} tasks")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # stops the tasks too
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # stops the tasks too
     try:
         failed = _sweep(waiting, data, given, began, say)
     finally:
+        signal.signal(signal.SIGTERM, before)
         _pack(results)
     say(f"ended; {len(failed)} failed" + "".join(f", {name}" for name in failed))
     return 0
@@ -291,7 +292,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = made.add_subparsers(required=True)
     running = verbs.add_parser("run", help="embed packs and run the missing tasks")
-    running.add_argument("packs", type=Path, nargs="+", metavar="PACK")
+    running.add_argument("packs", type=Path, nargs="*", metavar="PACK", help="none if their vectors are there")
     running.add_argument("--results", type=Path, required=True)
     running.add_argument("--data", type=Path, help="folder of vectors (default: RESULTS/data)")
     running.add_argument("--cores", type=int, default=os.cpu_count() or 1)

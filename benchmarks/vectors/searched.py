@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.common.pages import emphasise, made_by, table
+from benchmarks.common.pages import emphasise, table
 from benchmarks.vectors.found import Found
-from benchmarks.vectors.goals import SETS
+from benchmarks.vectors.goals import SETS, goals
+from benchmarks.vectors.upgrade import HEADS
 from benchmarks.vectors.variants import VARIANTS
 
 LENGTHS = (16, 32, 64)
@@ -37,7 +38,29 @@ def words(found: Found) -> Iterator[str]:
         for row in rows
     ]
     yield table(head, emphasise(cells))
-    yield made_by(results)
+    yield found.made_by("variants")
+
+
+def tried(found: Found) -> Iterator[str]:
+    """What was tried for the goals that are missed."""
+    if all(goal.met for goal in goals(found)):
+        return
+    rows = [row for result in found.splits("variants") for row in result["rows"]]
+    yield "## What was tried for the goals that are missed"
+    yield "\n".join(
+        f"- {line}"
+        for line in (
+            f"Codes from pairs: {len(rows)} of {len(VARIANTS)} variants of the neural head, compared on held-out pairs "
+            "alone (below). The others were not run.",
+            f"A new model on old vectors: {len(HEADS)} settings of the neural heads, and the kinds of pairs, both "
+            "chosen on held-out pairs.",
+            "Emoji: pairs that share a name are now held out together, since a head that had memorised names was "
+            "chosen otherwise. The head has the settings of the library.",
+            "Bytes: the time of our codes goes to the k-means of their tables, as in product quantisation. Fewer "
+            "iterations were not tried, since the tables of stored indexes come from the same code.",
+            "The head on a GPU was timed beside other jobs on the same card, never alone.",
+        )
+    )
 
 
 def _cell(one: dict[str, object], length: int) -> str:

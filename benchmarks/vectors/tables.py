@@ -8,7 +8,7 @@ from statistics import mean
 from textwrap import wrap
 from typing import Any
 
-from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, table
 from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import GAIN, OURS, SHORT, goals, label, unlabelled_gaps
@@ -22,7 +22,7 @@ NAMES = {
     "pca-documents": "PCA of the documents alone",
     "pca-whitened": "PCA, whitened",
     "cca": "CCA, closed form",
-    "cca-sklearn": "CCA, scikit-learn",
+    "cca-sklearn": "CCA, scikit-learn, of 10,000 pairs",
     "csr": "CSR, sparse codes of equal bytes",
     "matryoshka": "Matryoshka head",
     "linear": "**ours, linear**",
@@ -49,15 +49,25 @@ PROTOCOL = """## Protocol
 A split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
+<<<<<<< HEAD
 over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size.
 `python -m benchmarks vectors missing` lists the runs that are missing."""
+=======
+over splits; a dash means that the codes are shorter. A Matryoshka head, CSR and our neural head see the same number of
+batches of the same size."""
+>>>>>>> vec4
 
 
 def page(results: Path) -> str:
     """The whole page."""
     found = Found(results)
+<<<<<<< HEAD
     parts = [OPENING, *verdicts(found), PROTOCOL, *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
     parts += [*spaces(found), *cost(found), *searched.words(found), SEEN]
+=======
+    parts = [OPENING, *verdicts(found), *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
+    parts += [*spaces(found), *cost(found), *searched.tried(found), *searched.words(found), SEEN]
+>>>>>>> vec4
     return "\n\n".join(parts) + "\n"
 
 
@@ -93,7 +103,7 @@ def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
-    yield made_by(found.splits(job))
+    yield found.made_by(job)
 
 
 def _cell(values: Sequence[float]) -> str:
@@ -253,7 +263,7 @@ def storage(found: Found) -> Iterator[str]:
     yield table(head, [[*row, *seconds] for row, seconds in zip(emphasise(rows), times, strict=True)])
     if None not in full:
         yield f"Not quantised: the vectors {full[0]:.3f}, our codes from pairs {full[1]:.3f}."
-    yield made_by(results)
+    yield found.made_by("storage")
 
 
 def upgrade(found: Found) -> Iterator[str]:
@@ -277,7 +287,7 @@ def curves_of(found: Found, job: str, methods: Sequence[str], measure: str) -> I
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
-    yield made_by(found.splits(job))
+    yield found.made_by(job)
 
 
 def spaces(found: Found) -> Iterator[str]:
@@ -328,7 +338,7 @@ def spaces(found: Found) -> Iterator[str]:
             f"{max(row['cca_zoo_difference'] for row in made):.0e}; "
             f"scikit-learn's correlations come sorted in {sorted_} of {len(made)} seeds."
         )
-    yield made_by(results)
+    yield found.made_by("spaces")
 
 
 def pictures(found: Found) -> Iterator[str]:
@@ -352,9 +362,10 @@ def cost(found: Found) -> Iterator[str]:
     if not results:
         yield NOT_RUN
         return
-    for result in results:
-        yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
-        yield made_by([result])
+    for name in ("cost", "cost-disk"):
+        for result in found.splits(name):
+            yield "\n".join(f"- {line}" for row in result["rows"] for line in _cost(row))
+            yield found.made_by(name)
 
 
 def _cost(row: dict[str, Any]) -> Iterator[str]:
