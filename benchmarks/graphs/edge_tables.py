@@ -110,7 +110,7 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "from before it was added), and an MLP. *Unseen*: nodes that were not there in training, with their edges at "
         "inference. The rule that chooses the use of neighbours was "
         "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
-        "split. Rows of rivals come from runs of different commits."
+        f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
         + (f" {LONGER}" if _longer(finished) else "")
         + (f" {FIXED_SIZE}" if _of_fixed_size(finished) else "")
     )
@@ -133,6 +133,19 @@ def with_edges(finished: Finished) -> Iterator[str]:
     if shown:
         yield made_by(list({str(result["job"]): result for result in shown}.values()))
     yield "\n".join(f"- {line}" for line in _goals(finished))
+
+
+def _devices(finished: Finished) -> str:
+    """Say on what ours was trained, graph by graph."""
+    found: dict[str, set[str]] = {}
+    for data, name in edges.ALL_SETS.items():
+        settings: tuple[Setting, Setting] = ("unseen", "seen")
+        made = [result for setting in settings for result in results(finished, data, "ours", setting)]
+        kinds = sorted({"a CPU" if str(result["device"]).startswith("cpu") else "a GPU" for result in made})
+        if kinds:
+            found.setdefault(" and ".join(kinds), set()).add(name)
+    each = [f"on {kind} for {', '.join(sorted(names))}" for kind, names in sorted(found.items())]
+    return f"Ours was run {'; '.join(each)}." if each else ""
 
 
 def _longer(finished: Finished) -> bool:

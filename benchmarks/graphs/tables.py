@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from benchmarks.graphs import growth, withheld
 from benchmarks.graphs.edge_tables import edge_costs, own_graphs, twenty_labels, with_edges
 from benchmarks.graphs.goals import goals
 from benchmarks.graphs.jobs import (
@@ -302,8 +303,13 @@ def page(folder: Path) -> str:
     """The whole page."""
     finished = Finished(folder)
     parts = (
-        *(findings, goals, with_edges, own_graphs, twenty_labels, edge_costs),
+        *(findings, goals, with_edges, own_graphs, twenty_labels, _why_lower, edge_costs),
         *(quality, other_forms, lengths, probes, cost, screening),
     )
     blocks = [block for part in parts for block in part(finished)]
-    return "\n\n".join([HEAD.strip(), *blocks, *scale(folder)]) + "\n"
+    return "\n\n".join([HEAD.strip(), *blocks, *scale(folder), *growth.section(folder / growth.FILE)]) + "\n"
+
+
+def _why_lower(finished: Finished) -> Iterator[str]:
+    path = finished.paths.get(withheld.RESULT.stem)
+    return withheld.section(path) if path is not None else iter(())

@@ -55,7 +55,9 @@ def test_a_run_holds_every_share_and_beats_chance(folder: Path, method: str, set
     result = edges.run(EdgeJob("planetoid_cora", method, setting, 0), folder, n_splits=1)
     json.dumps(result)
     heads = {run["head"] for run in result["runs"]}
-    assert heads == ({"logistic", "joined", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method})
+    assert heads == (
+        {"logistic", "joined", "few", "mlp"} if "ours" in method else {"mlp" if method == "sign" else method}
+    )
     assert {run["share"] for run in result["runs"]} == {0.01, 0.1, 1.0}
     place = "unseen" if setting == "unseen" else "seen"
     assert ("teacher" in result) == (method == "glnn")
