@@ -51,7 +51,7 @@ def tried(monkeypatch: pytest.MonkeyPatch, scores: dict[Size, float]) -> list[Si
     [
         ({Size(256, 0): 0.5, Size(256, 1): 0.51, Size(1024, 0): 0.51}, Size(256, 0), 3),
         ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.2}, Size(1024, 0), 4),
-        ({Size(256, 0): 0.01, Size(1024, 0): 0.02, Size(256, 1): 0.03, Size(2048, 0): 0.5}, Size(256, 0), 3),
+        ({Size(256, 0): 0.01, Size(1024, 0): 0.02, Size(2048, 0): 0.04, Size(256, 1): 0.5}, Size(256, 0), 3),
         ({Size(1024, 0): 0.02, Size(256, 1): 0.03}, Size(1024, 0), 4),
         ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.21, Size(1024, 1): 0.3}, Size(1024, 1), 6),
     ],
