@@ -113,6 +113,7 @@ def with_edges(finished: Finished) -> Iterator[str]:
         f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
         + (f" {LONGER}" if _longer(finished) else "")
         + (f" {FIXED_SIZE}" if _of_fixed_size(finished) else "")
+        + _too_large(finished)
     )
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
@@ -156,6 +157,21 @@ def _longer(finished: Finished) -> bool:
 def _of_fixed_size(finished: Finished) -> bool:
     """Tell whether a result of ours is from before the size of the network was chosen."""
     return any("size" not in result for result in _ours(finished))
+
+
+def _too_large(finished: Finished) -> str:
+    """Name the graphs where ours is a network larger than the fit would choose now."""
+    found = {
+        edges.ALL_SETS.get(result["job"]["data"], result["job"]["data"])
+        for result in _ours(finished)
+        if "size" in result and edges.outdated(result)
+    }
+    if not found:
+        return ""
+    return (
+        f" On {' and '.join(sorted(found))} some results of ours are of a larger network that hardly found held-out "
+        "edges; the fit does not choose it any more, and they have to be repeated."
+    )
 
 
 def _ours(finished: Finished) -> list[Result]:
