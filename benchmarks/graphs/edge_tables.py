@@ -110,9 +110,10 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "from before it was added), and an MLP. *Unseen*: nodes that were not there in training, with their edges at "
         "inference. The rule that chooses the use of neighbours was "
         "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
-        "split. Rows of rivals come from runs of different commits."
+        f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
         + (f" {LONGER}" if _longer(finished) else "")
         + (f" {FIXED_SIZE}" if _of_fixed_size(finished) else "")
+        + _too_large(finished)
     )
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
@@ -135,6 +136,19 @@ def with_edges(finished: Finished) -> Iterator[str]:
     yield "\n".join(f"- {line}" for line in sorted(_goals(finished), key=lambda line: "missed" not in line))
 
 
+def _devices(finished: Finished) -> str:
+    """Say on what ours was trained, graph by graph."""
+    found: dict[str, set[str]] = {}
+    for data, name in edges.ALL_SETS.items():
+        settings: tuple[Setting, Setting] = ("unseen", "seen")
+        made = [result for setting in settings for result in results(finished, data, "ours", setting)]
+        kinds = sorted({"a CPU" if str(result["device"]).startswith("cpu") else "a GPU" for result in made})
+        if kinds:
+            found.setdefault(" and ".join(kinds), set()).add(name)
+    each = [f"on {kind} for {', '.join(sorted(names))}" for kind, names in sorted(found.items())]
+    return f"Ours was run {'; '.join(each)}." if each else ""
+
+
 def _longer(finished: Finished) -> bool:
     """Tell whether a result of ours is from before small graphs were trained for fewer steps."""
     return any("steps" not in result for result in _ours(finished))
@@ -143,6 +157,21 @@ def _longer(finished: Finished) -> bool:
 def _of_fixed_size(finished: Finished) -> bool:
     """Tell whether a result of ours is from before the size of the network was chosen."""
     return any("size" not in result for result in _ours(finished))
+
+
+def _too_large(finished: Finished) -> str:
+    """Name the graphs where ours is a network larger than the fit would choose now."""
+    found = {
+        edges.ALL_SETS.get(result["job"]["data"], result["job"]["data"])
+        for result in _ours(finished)
+        if "size" in result and edges.outdated(result)
+    }
+    if not found:
+        return ""
+    return (
+        f" On {' and '.join(sorted(found))} some results of ours are of a larger network that hardly found held-out "
+        "edges; the fit does not choose it any more, and they have to be repeated."
+    )
 
 
 def _ours(finished: Finished) -> list[Result]:

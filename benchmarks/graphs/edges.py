@@ -39,6 +39,7 @@ from benchmarks.graphs.tasks import HETEROPHILOUS, Task, load_task
 from eigenmap.evaluation.few_labels import Classifier, Labelled, fit_probe_few
 from eigenmap.evaluation.nodes import NodeSplit, fit_probe_logistic
 from eigenmap.fitting.graph import fit_graph
+from eigenmap.fitting.size import FOUND
 from eigenmap.model import Eigenmap
 
 ALL_SETS: Mapping[str, str] = {**SETS, "actor": "Actor", "squirrel_filtered": "Squirrel"}
@@ -121,8 +122,17 @@ def stored(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def outdated(result: Mapping[str, Any]) -> bool:
-    """Tell whether a result is of ours, and from before the size of the network was chosen."""
-    return result["job"]["method"] in OURS and "size" not in result
+    """Tell whether a result is of ours, and the size of its network would not be chosen any more.
+
+    Either it is from before the size was chosen, or a larger network was chosen that hardly finds edges.
+    """
+    if result["job"]["method"] not in OURS:
+        return False
+    if "size" not in result:
+        return True
+    tried = result["sizes"] or []
+    chosen = [score for score in tried[1:] if all(score[name] == result["size"][name] for name in ("width", "blocks"))]
+    return any(score["rank"] < FOUND for score in chosen)
 
 
 def _every(methods: Sequence[str], setting: Setting, seeds: Sequence[int]) -> list[EdgeJob]:

@@ -16,16 +16,22 @@ import math
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import harness
+from benchmarks.common.pages import made_by, table
 from benchmarks.common.timing import status_bytes
+from benchmarks.graphs import RESULTS
 
 DEGREE, FEATURES, STEPS = 40, 32, 100
 """Mean number of neighbours of a node, its features, and steps of training."""
+FILE = "graph-growth.json"
+LINEAR = 1.1
+"""Largest power of the number of edges that counts as linear."""
 
 
 def write_graph(path: Path, edges: int, seed: int = 0) -> None:
@@ -66,6 +72,40 @@ def slope(rows: list[dict[str, Any]], column: str, less: str = "") -> float | No
     if min(first, last) <= 0:
         return None
     return math.log(last / first) / math.log(rows[-1]["edges"] / rows[0]["edges"])
+
+
+def section(path: Path = RESULTS / FILE) -> Iterator[str]:
+    """Yield the part of docs/graph-benchmarks.md, from a result."""
+    if not path.is_file():
+        return
+    result = json.loads(path.read_text(encoding="utf-8"))
+    yield "## Fits of growing graphs"
+    yield (
+        f"The library's fit of random graphs from a file ({DEGREE} neighbours for each node, {FEATURES} features; "
+        f"{STEPS} steps of width 64, since the length of training does not depend on the graph). *Memory* is the "
+        "largest resident memory of the process, libraries included; *reports* counts how often the progress bar of "
+        f"reading moved. {made_by([result])}"
+    )
+    rows = [
+        [
+            *(f"{row[name]:,}" for name in ("edges", "nodes")),
+            *(f"{row[name]:.1f}" for name in ("seconds", "cpu_seconds", "training_seconds")),
+            f"{row['peak_gb']:.2f}",
+            f"{row['ticks']:,}",
+        ]
+        for row in result["rows"]
+    ]
+    head = ["edges", "nodes", "seconds", "CPU seconds", "of these, training", "memory, GB", "reports"]
+    yield table(head, rows)
+    names = {"cpu_seconds": "CPU seconds", "peak_gb": "memory beyond that of the libraries"}
+    known = {name: result["slopes"][column] for column, name in names.items() if result["slopes"][column] is not None}
+    if known:
+        said = ", ".join(f"{name} {power:.2f}" for name, power in known.items())
+        verdict = "yes" if all(power <= LINEAR for power in known.values()) else "missed"
+        yield (
+            f"- Time and memory grow at most linearly from the smallest to the largest graph: {verdict} (as a power of "
+            f"the number of edges: {said}; at most {LINEAR:g} counts as linear)."
+        )
 
 
 def main() -> None:

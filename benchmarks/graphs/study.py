@@ -47,7 +47,7 @@ def jobs(place: Place) -> Iterator[Job]:
 
 
 def _outdated(name: str, result: dict[str, Any]) -> bool:
-    """Tell whether a result of ours is from before the size of the network was chosen."""
+    """Tell whether a result of ours is of a network whose size would not be chosen any more."""
     if name.startswith("edge-cost-"):
         return "blocks" not in result
     return name.startswith("edges-") and edges.outdated(result)

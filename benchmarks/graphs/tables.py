@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
+from benchmarks.graphs import growth, withheld
 from benchmarks.graphs.edge_tables import edge_costs, own_graphs, twenty_labels, with_edges
 from benchmarks.graphs.goals import goals
 from benchmarks.graphs.jobs import (
@@ -305,9 +306,14 @@ def page(folder: Path) -> str:
     """The whole page."""
     finished = Finished(folder)
     parts = (
-        *(with_edges, own_graphs, twenty_labels, edge_costs),
+        *(with_edges, own_graphs, twenty_labels, _why_lower, edge_costs),
         *(quality, other_forms, lengths, probes, cost, screening),
     )
     blocks = [HEAD.strip(), *findings(finished), *goals(finished), PROTOCOL.strip()]
     blocks += [block for part in parts for block in part(finished)]
-    return "\n\n".join([*blocks, *scale(folder)]) + "\n"
+    return "\n\n".join([*blocks, *scale(folder), *growth.section(folder / growth.FILE)]) + "\n"
+
+
+def _why_lower(finished: Finished) -> Iterator[str]:
+    path = finished.paths.get(withheld.RESULT.stem)
+    return withheld.section(path) if path is not None else iter(())

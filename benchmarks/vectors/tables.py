@@ -49,25 +49,15 @@ PROTOCOL = """## Protocol
 A split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
-<<<<<<< HEAD
-over splits. A Matryoshka head, CSR and our neural head see the same number of batches of the same size.
-`python -m benchmarks vectors missing` lists the runs that are missing."""
-=======
 over splits; a dash means that the codes are shorter. A Matryoshka head, CSR and our neural head see the same number of
-batches of the same size."""
->>>>>>> vec4
+batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing."""
 
 
 def page(results: Path) -> str:
     """The whole page."""
     found = Found(results)
-<<<<<<< HEAD
     parts = [OPENING, *verdicts(found), PROTOCOL, *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
-    parts += [*spaces(found), *cost(found), *searched.words(found), SEEN]
-=======
-    parts = [OPENING, *verdicts(found), *paired(found), *unlabelled(found), *storage(found), *upgrade(found)]
     parts += [*spaces(found), *cost(found), *searched.tried(found), *searched.words(found), SEEN]
->>>>>>> vec4
     return "\n\n".join(parts) + "\n"
 
 

@@ -51,6 +51,8 @@ def tried(monkeypatch: pytest.MonkeyPatch, scores: dict[Size, float]) -> list[Si
     [
         ({Size(256, 0): 0.5, Size(256, 1): 0.51, Size(1024, 0): 0.51}, Size(256, 0), 3),
         ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.2}, Size(1024, 0), 4),
+        ({Size(256, 0): 0.01, Size(1024, 0): 0.02, Size(2048, 0): 0.04, Size(256, 1): 0.5}, Size(256, 0), 3),
+        ({Size(1024, 0): 0.02, Size(256, 1): 0.03}, Size(1024, 0), 4),
         ({Size(256, 0): 0.1, Size(1024, 0): 0.2, Size(256, 1): 0.21, Size(1024, 1): 0.3}, Size(1024, 1), 6),
     ],
 )
@@ -70,6 +72,13 @@ def test_a_gain_must_be_certain() -> None:
     assert size.is_better(np.full(1000, 0.11) + 0.001 * noise, np.full(1000, 0.1))
     assert not size.is_better(np.full(1000, 0.11) + noise, np.full(1000, 0.1))
     assert not size.is_better(np.full(1000, 0.102), np.full(1000, 0.1))
+
+
+def test_a_larger_network_must_find_something() -> None:
+    """On Actor, whose features say little about edges, larger networks only memorised more of them."""
+    noise = 1e-4 * np.random.default_rng(0).normal(size=1000)
+    assert not size.is_better(0.02 + noise, np.full(1000, 0.005))
+    assert size.is_better(0.06 + noise, np.full(1000, 0.005))
 
 
 def test_candidates_are_tried_in_the_order_of_their_cost() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.words import count
 from eigenmap.data.graphs.adjacency import Adjacency, Tick, part_of
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline, size
@@ -134,10 +135,10 @@ def fit_graph(
         chosen = chosen.but(teleport=0.0)
     _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
 
-    read, sort, count = (part_of(reading, part, 3) for part in range(3))
-    data = load_graph(graph, x, read)
+    reads, sorts, counts = (part_of(reading, part, 3) for part in range(3))
+    data = load_graph(graph, x, reads)
     _check_variety(data.x)
-    walk = data.walk(chosen.directed, chosen.self_loops, sort)
+    walk = data.walk(chosen.directed, chosen.self_loops, sorts)
     chosen = _fitted(chosen, len(data), n_components is not None, options.say)
     words = _mostly_zero(data.x)
     if chosen.feature_dropout is None:
@@ -145,7 +146,7 @@ def fit_graph(
     sized = chosen.width is not None or chosen.blocks is not None
     chosen = chosen.but(width=chosen.width or usual_width(words, len(data)))
     chosen = chosen.but(blocks=USUAL_BLOCKS if chosen.blocks is None else chosen.blocks)
-    about, digest = describe(walk, count), data.digest(walk)
+    about, digest = describe(walk, counts), data.digest(walk)
     _report(about, walk.cumulative is not None, options.say)
     if recipe == "auto" and not options.length_given:
         chosen = _with_fewer_steps(chosen, about["edges"], options.say)
@@ -383,7 +384,8 @@ def describe(walk: Adjacency, progress: Tick | None = None) -> dict[str, int]:
 
 def _report(about: dict[str, int], weighted: bool, say: LogFunction) -> None:
     say(
-        f"{about['nodes']:,} nodes, {about['edges']:,} edges, {about['components']:,} connected components, "
+        f"{about['nodes']:,} nodes, {count(about['edges'], 'edge')}, "
+        f"{count(about['components'], 'connected component')}, "
         f"largest degree {about['largest_degree']:,}."
     )
     if about["isolated"]:
@@ -430,10 +432,10 @@ def _standardise(encoder: ResidualMLP, x: Tensor | SparseRows) -> None:
     if isinstance(x, SparseRows):
         return
     strips = _sample(x)
-    count = sum(map(len, strips))
-    mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / count
+    total = sum(map(len, strips))
+    mean = torch.stack([x[strip].double().sum(0) for strip in strips]).sum(0) / total
     squares = torch.stack([(x[strip].double() - mean).square().sum(0) for strip in strips]).sum(0)
-    mean, deviation = mean.cpu(), (squares / count).sqrt().cpu()
+    mean, deviation = mean.cpu(), (squares / total).sqrt().cpu()
     # A deviation below the rounding error of the feature's values counts as constant.
     rounding = max(2 * torch.finfo(x.dtype).eps, 1e-12) if x.is_floating_point() else 1e-12
     encoder.standardise(mean, torch.where(deviation > rounding * mean.abs(), deviation, 0.0))

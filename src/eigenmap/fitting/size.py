@@ -3,8 +3,9 @@ r"""Choice of the network's size at the beginning of a fit: short fits, judged b
 A smaller network is cheaper at inference. Candidates are trained for a quarter of the steps each, in the order of
 their cost per node. The score of one is the mean reciprocal rank at which the code of one end of a held-out edge finds
 that of the other, from features alone, among up to 2,000 (`fitting.neighbours`). A larger network is chosen only if it
-is better than the best smaller one by 3 % and by two standard errors, and the search ends when two in a row are not. No
-label is used.
+is better than the best smaller one by 3 % and by two standard errors, and the search ends when two in a row are not. It
+is not chosen either if it hardly finds the other end: where features say little about edges, it would only memorise
+more of them. No label is used.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ SIZES = (Size(256, 0), Size(256, 1), Size(1024, 0), Size(2048, 0), Size(512, 1),
 """Candidates."""
 WORTH, CERTAIN = 0.03, 2.0
 """Gain in score that a larger network must bring: as a share, and in standard errors of the mean difference."""
+FOUND = 0.05
+"""Minimum score of a larger network; by chance it is about 0.004 among 2,000."""
 PATIENCE = 2
 """Number of larger candidates without that gain after which the search ends."""
 SHARE, FEWEST_STEPS = 0.25, 100
@@ -99,7 +102,7 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
         with waiting(options.progress, f"trying width {size.width:,}, {count(size.blocks, 'residual block')}"):
             ranks = _ranks(replace(task, recipe=recipe), quiet)
         scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean())))
-        if chosen is None or is_better(ranks, best):
+        if chosen is None or not best.any() or is_better(ranks, best):
             chosen, best, since = size, ranks, 0
         else:
             since += 1
@@ -109,10 +112,10 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
 
 
 def is_better(ranks: Ranks, than: Ranks) -> bool:
-    """Tell whether reciprocal ranks are clearly higher than those of another network for the same edges."""
+    """Tell whether reciprocal ranks are worth having, and clearly higher than those of a network for the same edges."""
     gain = ranks - than
     error = float(gain.std()) / math.sqrt(len(gain))
-    return float(gain.mean()) > max(WORTH * float(than.mean()), CERTAIN * error)
+    return float(ranks.mean()) >= FOUND and float(gain.mean()) > max(WORTH * float(than.mean()), CERTAIN * error)
 
 
 def short_steps(steps: int) -> int:
