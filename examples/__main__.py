@@ -28,9 +28,10 @@ def page(printed: Mapping[str, str]) -> str:
     """Return the page, given the output of each example."""
     parts = [HEAD]
     for name in NAMES:
-        title, _, about = (import_module(f"examples.{name}").__doc__ or "").partition("\n")
+        heading, _, about = (import_module(f"examples.{name}").__doc__ or "").partition(": ")
+        about = "\n".join(filter(None, about.strip().split("\n")))
         parts.append(
-            f"## {title.partition(':')[0]}\n\n{title}\n{about.strip()}\n\n"
+            f"## {heading}\n\n{about[:1].upper()}{about[1:]}\n\n"
             f"    python -m examples.{name}\n\n```\n{printed[name]}\n```\n"
         )
     return "\n".join(parts)

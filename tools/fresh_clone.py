@@ -1,7 +1,7 @@
 """README and how-tos followed literally, in a fresh clone with an empty home and nothing installed by hand.
 
     python tools/fresh_clone.py                              # make demo, then every page, in full
-    python tools/fresh_clone.py --skip-demo docs/howto/graph.md    # make setup, then one page
+    python tools/fresh_clone.py --append --skip-demo docs/howto/graph.md    # one page, after make setup
 
 `docs/transcripts/fresh-clone.txt` gets every command with its output, and the pages get their outputs and pictures. The
 commit is the last one; uncommitted changes are refused. Needs git, make, a Python with venv, and a package index.
@@ -31,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", default=PAGES, help="pages to follow; README, quickstart and all how-tos")
     parser.add_argument("--skip-demo", action="store_true", help="run `make setup` instead of `make demo`")
+    parser.add_argument("--append", action="store_true", help="keep what the transcript holds, and add to it")
     parser.add_argument("--work", type=Path, help="new folder for the clone; a temporary one by default")
     arguments = parser.parse_args()
     if _git("status", "--porcelain"):
@@ -49,7 +50,8 @@ def main() -> int:
         log = work / "log.txt"
         _run([".venv/bin/python", "tools/transcripts.py", "--log", str(log), *arguments.pages], clone)
         parts.append(log.read_text(encoding="utf-8"))
-        text = "\n".join(parts).replace(str(clone), ".")
+        kept = [TRANSCRIPT.read_text(encoding="utf-8"), "\n"] if arguments.append else []
+        text = "\n".join([*kept, *parts]).replace(str(clone), ".")
         TRANSCRIPT.write_text(text, encoding="utf-8")
         for name in (*arguments.pages, *_git("diff", "--name-only", "--", "docs/images", place=clone).split()):
             shutil.copyfile(clone / name, ROOT / name)

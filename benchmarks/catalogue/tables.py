@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.catalogue.runs import MAIN, OBJECTIVES
-from benchmarks.common.pages import table
+from benchmarks.common.pages import entry, table
 from eigenmap.demo.methods import DRAWS, METRIC_NAMES, NAMES
 from eigenmap.demo.study import SCENES
 from eigenmap.evaluation.retrieval import ScoreRow
@@ -94,7 +94,7 @@ def lost(runs: list[dict[str, Any]]) -> str:
                 ahead = [str(dim) for dim in ours if dim in theirs and theirs[dim] > ours[dim]]
                 said += [f"{name} at {', '.join(ahead)}"] if ahead else []
             if said:
-                lines.append(f"- {scene.capitalize()}, {title}: {'; '.join(said)}.")
+                lines.append(entry(f"{scene.capitalize()}, {title}", said))
     if not lines:
         return "No other code is ahead of ours at any length, by any measure.\n"
     return "Where ours loses, with the number of features:\n\n" + "\n".join(lines) + "\n"

@@ -68,8 +68,19 @@ def lost(tables: Iterable[tuple[str, Sequence[Sequence[str]]]], columns: Sequenc
             pairs = zip(columns, map(number, ours[1:]), map(number, cells), strict=True)
             ahead = [column for column, a, b in pairs if a is not None and b is not None and b > a]
             said += [f"{label} at {', '.join(ahead)}"] if ahead else []
-        lines.append(f"- {name}: {'; '.join(said) or 'none'}.")
+        lines.append(entry(name, said or ["none"]))
     return "\n".join(lines)
+
+
+def entry(name: str, parts: Sequence[str]) -> str:
+    """Return an entry of a list; several parts become a list of their own.
+
+    >>> entry("birds", ["theirs at 8"]), entry("birds", ["theirs at 8", "others at 2"])
+    ('- birds: theirs at 8.', '- birds:\\n    - theirs at 8\\n    - others at 2')
+    """
+    if len(parts) == 1:
+        return f"- {name}: {parts[0]}."
+    return "\n".join([f"- {name}:", *(f"    - {part}" for part in parts)])
 
 
 def renewed(text: str, what: str, inner: str) -> str:

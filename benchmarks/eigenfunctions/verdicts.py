@@ -133,8 +133,8 @@ def in_short(found: dict[str, Results]) -> Iterator[str]:
         yield "Where the default estimator loses, against exact Nystroem and against every rival on the same points:"
         yield "\n".join(lines)
     if won:
-        titles = "; ".join(found[name].problem["title"] for name in won)
-        yield f"As good as exact Nystroem in every mode, with no rival ahead: {titles}."
+        yield "As good as exact Nystroem in every mode, with no rival ahead:"
+        yield "\n".join(f"- {found[name].problem['title']}" for name in won)
 
 
 def _slower(found: dict[str, Results]) -> Iterator[str]:
