@@ -73,10 +73,10 @@ def lost(tables: Iterable[tuple[str, Sequence[Sequence[str]]]], columns: Sequenc
 
 
 def entry(name: str, parts: Sequence[str]) -> str:
-    """Return an entry of a list; several parts become a list of their own.
+    r"""Return an entry of a list; several parts become a list of their own.
 
     >>> entry("birds", ["theirs at 8"]), entry("birds", ["theirs at 8", "others at 2"])
-    ('- birds: theirs at 8.', '- birds:\\n    - theirs at 8\\n    - others at 2')
+    ('- birds: theirs at 8.', '- birds:\n    - theirs at 8\n    - others at 2')
     """
     if len(parts) == 1:
         return f"- {name}: {parts[0]}."

@@ -67,8 +67,8 @@ def demo(
         Sample | None,
         option(
             "--data NAME",
-            "Train nothing: write the data of a how-to (photos, pretrained, embeddings, pairs, graph, time) into this "
-            "folder unless --out is given.",
+            "Train nothing: write the data of a how-to (photos, pretrained, embeddings, pairs, graph, time) into the "
+            "current folder unless --out is given.",
             HOW,
         ),
     ] = None,
