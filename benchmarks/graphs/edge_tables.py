@@ -297,7 +297,7 @@ def own_graphs(finished: Finished) -> Iterator[str]:
         rows.append([data, ", ".join(ways) or NOT_RUN, *(figure(cell, 1) if cell else NOT_RUN for cell in cells)])
     yield table(["graph", "chosen", "features alone", "with edges", "GCN", "MLP"], rows)
     if shown:
-        yield made_by(shown)
+        yield made_by(shown) + (f" {FIXED_SIZE}" if any("size" not in result for result in shown) else "")
 
 
 def edge_costs(finished: Finished) -> Iterator[str]:
