@@ -22,10 +22,6 @@ TIMES_GCN, SHARE_OF_SAMPLED = 3.0, 0.1
 """Goals: all nodes take at most so many times a full-batch GCN, one node at most this share of a sampled GCN."""
 ALONE_COST, STORED_COST = "ours, features alone", "ours with edges, from stored"
 """How the methods of `edge_cost` begin."""
-LONGER = (
-    "Runs of ours whose results say no number of steps took 1,500, which was the default then; on small graphs it has "
-    "become shorter since, and they have to be repeated."
-)
 FIXED_SIZE = (
     "Results of ours that name no number of blocks are of an earlier default and have to be repeated. It did not "
     "choose the size of the network: one block; width 1,024 for dense features of 10,000 nodes or more, else 256."
@@ -111,8 +107,7 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "inference. The rule that chooses the use of neighbours was "
         "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
         f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
-        + (f" {LONGER}" if _longer(finished) else "")
-        + (f" {FIXED_SIZE}" if _of_fixed_size(finished) else "")
+        + _earlier(finished)
         + _too_large(finished)
     )
     names = edges.ALL_SETS
@@ -138,25 +133,38 @@ def with_edges(finished: Finished) -> Iterator[str]:
 
 def _devices(finished: Finished) -> str:
     """Say on what ours was trained, graph by graph."""
-    found: dict[str, set[str]] = {}
-    for data, name in edges.ALL_SETS.items():
-        settings: tuple[Setting, Setting] = ("unseen", "seen")
-        made = [result for setting in settings for result in results(finished, data, "ours", setting)]
-        kinds = sorted({"a CPU" if str(result["device"]).startswith("cpu") else "a GPU" for result in made})
-        if kinds:
-            found.setdefault(" and ".join(kinds), set()).add(name)
-    each = [f"on {kind} for {', '.join(sorted(names))}" for kind, names in sorted(found.items())]
-    return f"Ours was run {'; '.join(each)}." if each else ""
+    said = []
+    settings: tuple[Setting, Setting] = ("unseen", "seen")
+    for setting in settings:
+        found: dict[str, list[str]] = {}
+        for data, name in edges.ALL_SETS.items():
+            made = results(finished, data, "ours", setting)
+            kinds = sorted({"a CPU" if str(result["device"]).startswith("cpu") else "a GPU" for result in made})
+            if kinds:
+                found.setdefault(" and ".join(kinds), []).append(name)
+        each = [f"on {kind} for {', '.join(names)}" for kind, names in sorted(found.items())]
+        said += [f"{setting} nodes {'; '.join(each)}"] if each else []
+    return f"Ours was trained: {' / '.join(said)}." if said else ""
 
 
-def _longer(finished: Finished) -> bool:
-    """Tell whether a result of ours is from before small graphs were trained for fewer steps."""
-    return any("steps" not in result for result in _ours(finished))
-
-
-def _of_fixed_size(finished: Finished) -> bool:
-    """Tell whether a result of ours is from before the size of the network was chosen."""
-    return any("size" not in result for result in _ours(finished))
+def _earlier(finished: Finished) -> str:
+    """Name the results of ours from before the size of the network was chosen, and the length limited."""
+    said = []
+    settings: tuple[Setting, Setting] = ("unseen", "seen")
+    for setting in settings:
+        names = [
+            name
+            for data, name in edges.ALL_SETS.items()
+            if any("size" not in result for result in results(finished, data, "ours", setting))
+        ]
+        said += [f"{setting} nodes of {', '.join(names)}"] if names else []
+    if not said:
+        return ""
+    return (
+        f" Ours has to be repeated on {'; '.join(said)}: there it is of an earlier default, with one residual block, "
+        "width 1,024 for dense features of 10,000 nodes or more, else 256, and 1,500 steps, which is too long on small "
+        "graphs."
+    )
 
 
 def _too_large(finished: Finished) -> str:
@@ -289,7 +297,7 @@ def own_graphs(finished: Finished) -> Iterator[str]:
         rows.append([data, ", ".join(ways) or NOT_RUN, *(figure(cell, 1) if cell else NOT_RUN for cell in cells)])
     yield table(["graph", "chosen", "features alone", "with edges", "GCN", "MLP"], rows)
     if shown:
-        yield made_by(shown)
+        yield made_by(shown) + (f" {FIXED_SIZE}" if any("size" not in result for result in shown) else "")
 
 
 def edge_costs(finished: Finished) -> Iterator[str]:

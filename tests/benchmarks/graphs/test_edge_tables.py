@@ -76,6 +76,30 @@ def test_goals_are_computed_from_results(tmp_path: Path) -> None:
     assert "with edges 78.0 of 80.0, yes" in page
 
 
+def test_devices_and_results_of_earlier_defaults_are_named(tmp_path: Path) -> None:
+    result_of_ours(tmp_path, "planetoid_cora", "unseen", 0.8, 0.7)
+    page = text(tmp_path, edge_tables.with_edges)
+    assert "Ours was trained: unseen nodes on a GPU for Cora." in page
+    assert "Ours has to be repeated on unseen nodes of Cora:" in page
+    for seed in (0, 1, 2):
+        path = tmp_path / f"edges-planetoid_cora-ours-unseen-s{seed}.json"
+        size = {"size": {"width": 512, "blocks": 0}, "device": "cpu, 1 threads"}
+        sizes = [{"width": width, "blocks": 0, "rank": 0.02} for width in (256, 512)]
+        path.write_text(json.dumps({**json.loads(path.read_text()), **size, "sizes": sizes}))
+    page = text(tmp_path, edge_tables.with_edges)
+    assert "unseen nodes on a CPU for Cora." in page and "has to be repeated" not in page
+    assert "On Cora some results of ours are of a larger network" in page
+
+
+def test_a_classifier_that_only_some_results_have_does_not_count(tmp_path: Path) -> None:
+    result_of_ours(tmp_path, "planetoid_cora", "unseen", 0.8, 0.7)
+    path = tmp_path / "edges-planetoid_cora-ours-unseen-s0.json"
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps({**found, "runs": found["runs"] + runs("joined", 0.9, 0.9)}))
+    shown = edge_tables.values(Finished(tmp_path), "planetoid_cora", edge_tables.OURS, "unseen", 1.0)
+    assert shown == pytest.approx([80.0] * 6)
+
+
 def test_one_split_counts_once(tmp_path: Path) -> None:
     result_of_ours(tmp_path, "actor", "unseen", 0.4, 0.3)
     found = Finished(tmp_path)
