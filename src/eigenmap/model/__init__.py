@@ -84,8 +84,9 @@ Kind = Literal["images", "nodes", "vectors"]
 Side = Literal["left", "right"]
 Codes = npt.NDArray[np.float32]
 
-VECTORS_AT_A_TIME = 8_192
-"""Minimum number of vectors per forward pass; batch sizes for images are too small for a matrix product."""
+VECTORS_AT_A_TIME, VECTORS_ON_CPU = 8_192, 2_048
+"""Minimum number of vectors per forward pass: batches for images are too small for a matrix product, and larger ones
+leave the caches of a CPU."""
 
 
 class Eigenmap:
@@ -308,7 +309,7 @@ class Eigenmap:
         output = source or self.source
         run = None if output == "both" else self._folding.of(self.network, output, self.inference)
         if isinstance(self.input, VectorInput):
-            batch_size = max(batch_size, VECTORS_AT_A_TIME)
+            batch_size = max(batch_size, VECTORS_ON_CPU if self.device.type == "cpu" else VECTORS_AT_A_TIME)
         place = self.device if run is None else run.stem.device
         for start in range(0, len(rows), batch_size):
             part = rows[start : start + batch_size]

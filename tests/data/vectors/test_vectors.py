@@ -82,6 +82,22 @@ def test_scattered_rows_of_a_large_file_take_no_more_memory(tmp_path: Path, monk
     assert len(seen) > 10 and max(seen) < before + (64 << 20)
 
 
+def test_rows_in_memory_are_not_copied_to_read_them_all(tmp_path: Path) -> None:
+    x = rows()
+    assert np.shares_memory(load_vectors(x).whole(), x)
+    locked = x.copy()
+    locked.flags.writeable = False
+    np.save(tmp_path / "x.npy", x)
+    for other in (locked, x[::2], x.astype(np.float16), np.asfortranarray(x), tmp_path / "x.npy"):
+        found = load_vectors(other)
+        every = found.whole()
+        np.testing.assert_array_equal(every, np.asarray(found.array, every.dtype))
+        assert not np.shares_memory(every, found.array) and every.flags.writeable
+    x[3, 1] = np.nan
+    with pytest.raises(EigenmapError, match=r"Row 3 of the vectors \(counted from 0\) contains NaN"):
+        load_vectors(x).whole()
+
+
 def test_a_private_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", rows())
     x = np.load(tmp_path / "x.npy", mmap_mode="c")

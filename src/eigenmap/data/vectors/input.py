@@ -22,7 +22,7 @@ class VectorInput:
         """Read and check rows from any source into memory."""
         if not isinstance(vectors, Vectors) and len(getattr(vectors, "shape", ())) == 2 and not len(vectors):  # type: ignore[arg-type]
             return torch.empty(0, self.length)  # an empty matrix is allowed and has no codes
-        return torch.from_numpy(self.open(vectors).block(0, 1 << 62))
+        return torch.from_numpy(self.open(vectors).whole())
 
     def open(self, vectors: object) -> Vectors:
         """Open and check vectors, leaving rows in a file on disk."""

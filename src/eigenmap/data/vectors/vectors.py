@@ -73,6 +73,13 @@ class Vectors:
         self._release()
         return self._checked(made, range(start, min(stop, len(self))))
 
+    def whole(self) -> Floats:
+        """Return all rows; not as a copy if they are in memory and have the right type."""
+        flags, kind = self.array.flags, np.dtype(self._kind)
+        if isinstance(self.array, np.memmap) or not (flags.carray and self.array.dtype == kind):
+            return self.block(0, len(self))
+        return self._checked(self.array, range(len(self)))
+
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the given rows in the given order."""
         if not self._mapped:
