@@ -42,6 +42,19 @@ def test_guides_lead_with_the_answer(name: str) -> None:
     assert title.startswith("# ") and not first.startswith(("#", "|", "<!--"))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("catalogue", "benchmarks", "transfer", "objective-study", "vector-benchmarks", "graph-benchmarks"),
+        *("eigenfunctions", "search-benchmarks", "scale-figures", "reliability", "paper"),
+    ],
+)
+def test_what_is_lost_comes_before_the_first_table(name: str) -> None:
+    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    before = text.split("\n| --- |")[0]
+    assert re.search(r"(?i)\b(lost|loses|missed|behind|ahead of ours|failures)\b", before)
+
+
 def test_sentences_are_found() -> None:
     page = "# A title\n\nOne two\nthree. Four [five](six.md)!\n\n- seven\n- eight\n\n    code\n\n```\nx. y.\n```\n"
     assert list(sentences(page)) == ["# A title", "One two three.", "Four [five]!", "- seven", "- eight"]

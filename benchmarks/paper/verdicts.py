@@ -96,7 +96,7 @@ def linear_probe(stored: Stored) -> list[str]:
         for form, value in own.items()
         if (rest := {name: other for name, other in others.items() if form != DEFAULT or name != "SCL"})
     ]
-    return ["Linear probe on CIFAR-10 (table 1), percentage points:", table(("against", *own), lines), "\n".join(words)]
+    return ["Linear probe on CIFAR-10 (table 1), percentage points:", "\n".join(words), table(("against", *own), lines)]
 
 
 def sweeps(stored: Stored) -> list[str]:
@@ -146,7 +146,7 @@ def short_codes(stored: Stored) -> list[str]:
             others["the unordered form with random features"] = float(unordered.split()[0])
         rows += [[f"{title}: {line[0]}", *line[1:]] for line in differences(own, others, 3)]
         words += [in_words(f"{title}, {form}", value, others, MAP) for form, value in own.items()]
-    return ["Retrieval with 16 features (tables 7 and 8, retrieval figure), mAP:", table(head, rows), "\n".join(words)]
+    return ["Retrieval with 16 features (tables 7 and 8, retrieval figure), mAP:", "\n".join(words), table(head, rows)]
 
 
 def graphs(stored: Stored) -> list[str]:
@@ -191,6 +191,6 @@ def transfer(stored: Stored) -> list[str]:
     words: Sequence[str] = [in_words(form, value, others, POINTS) for form, value in own.items()]
     return [
         "Detection on the generated set (table 5), points of AP of boxes, one seed:",
-        table(("against", *own), differences(own, others, 1)),
         "\n".join(words),
+        table(("against", *own), differences(own, others, 1)),
     ]
