@@ -7,8 +7,6 @@ the memory that the server can reach (`reachable`) is read every second. Half of
 What is kept per answer, per change or per replacement shows after minutes here; in half an hour of ordinary load
 (`steady`) it could hide.
 
-The step that Python's table of interned strings makes (`reachable`) is measured too, in a process of its own.
-
 Memory counts as growing if the slope of Theil and Sen over the second half is at least 16 bytes per answer, the
 smallest block of the C library, or a tenth of one of Python's blocks, and its 95 % interval is above zero.
 """
@@ -42,27 +40,7 @@ NAMES = ("answers", "bytes", "blocks", "anonymous", "mapped", "open_files")
 """Columns of the samples: resident memory is that of the process itself, and of files it has mapped."""
 
 
-TABLE = """
-import eigenmap.service.app, torch
-from benchmarks.reliability import reachable
-last, dropped = reachable.handed_out(), 0
-for _ in range(400):
-    reachable.drop(1000)
-    dropped, now = dropped + 1000, reachable.handed_out()
-    if now - last > 100_000:
-        print(dropped, now - last)
-    last = now
-"""
-
-
-def table_steps() -> list[list[int]]:
-    """Return strings dropped so far and bytes, for each growth of a process that interns and drops 400,000 strings."""
-    ended = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, check=True)
-    return [[int(word) for word in line.split()] for line in ended.stdout.splitlines()]
-
-
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
-    found.measured["table_steps"] = table_steps()
     with tempfile.TemporaryDirectory(prefix="growth") as name:
         folder = Path(name)
         load = Watched(folder, make_indexes(folder), given.seed, found)
