@@ -240,8 +240,8 @@ def _growth(results: dict[str, Result]) -> str:
 def _interned(results: dict[str, Result]) -> str:
     about = (
         "Python's table of interned strings grows although nothing is kept. `pathlib` interns the parts of every path "
-        "and drops them with it. Entries of dropped strings are not reused; when all are used up, the table is rebuilt, "
-        "the first time at twice its size. To grow more than once would be a failure."
+        "and drops them with it. Entries of dropped strings are not reused; when all are used up, the table is "
+        "rebuilt, the first time at twice its size. To grow more than once would be a failure."
     )
     found = results.get("interned")
     if found is None:
@@ -251,9 +251,9 @@ def _interned(results: dict[str, Result]) -> str:
     )
     return (
         f"## A step that is not a leak\n\n{about}\n\nA process that has imported the service interns and drops "
-        f"{1000 * found['rounds']:,} strings: it grows by {steps or 'nothing'}. In a server this comes after some thousand "
-        "changes of its index. Readings of memory, above and below, bring it about first, by strings that are dropped at "
-        "once; the half-hour run at 868af05 did not yet."
+        f"{1000 * found['rounds']:,} strings: it grows by {steps or 'nothing'}. In a server this comes after some "
+        "thousand changes of its index. Readings of memory, above and below, bring it about first, by strings that are "
+        f"dropped at once; the half-hour run at {EARLIER} did not yet."
     )
 
 
@@ -271,8 +271,8 @@ def _steady(results: dict[str, Result]) -> str:
         "decile in the first and in the last third, and the most at any time: files that are open only during an "
         "operation come and go.\n\n"
         "At 3f08408, resident memory and the fewest open files were judged, and failed: training grew by 74 bytes per "
-        "step (to 259.13 MB in twelve minutes, then not at all), and the fewest open files of appending were 6, then 11. "
-        "The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, but "
+        "step (to 259.13 MB in twelve minutes, then not at all), and the fewest open files of appending were 6, then "
+        "11. The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, but "
         "memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of interned "
         "strings."
     )
