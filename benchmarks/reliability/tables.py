@@ -272,9 +272,9 @@ def _steady(results: dict[str, Result]) -> str:
         "operation come and go.\n\n"
         "At 3f08408, resident memory and the fewest open files were judged, and failed: training grew by 74 bytes per "
         "step (to 259.13 MB in twelve minutes, then not at all), and the fewest open files of appending were 6, then "
-        "11. The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, but "
-        "memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of interned "
-        "strings."
+        "11. The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, "
+        "but memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of "
+        "interned strings."
     )
     found = results.get("steady")
     if found is None:
