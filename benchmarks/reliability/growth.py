@@ -1,6 +1,6 @@
 """Many answers in a few minutes, while the index is changed and replaced all the time: memory per 1,000 answers.
 
-    python -m benchmarks.reliability.growth --rounds 30000
+    python -m benchmarks.reliability.growth --rounds 60000
 
 The same server, clients and faults as in `requests`, but the index is replaced and changed several times as often, and
 the memory that the server can reach (`reachable`) is read every second. Half of the answers are warm-up.
@@ -100,6 +100,8 @@ def judge(samples: Any, found: Outcome) -> None:
         measured[f"{name}_per_{PER}"] = [PER * slope, PER * low, PER * high]
         if slope >= least and low > 0:
             found.fail(f"the server keeps {slope:.1f} {name} per answer")
+    tenths = [part[:, NAMES.index("anonymous")] for part in np.array_split(samples, 10)]
+    measured["resident_mb_by_tenth"] = [round(float(np.median(part)) / 1e6, 1) for part in tenths]
     quarter = max(1, len(kept) // 4)
     for name in NAMES[1:]:
         values = kept[:, NAMES.index(name)]
@@ -108,4 +110,4 @@ def judge(samples: Any, found: Outcome) -> None:
 
 
 if __name__ == "__main__":
-    outcome.run("growth", __doc__, 30_000, experiment)
+    outcome.run("growth", __doc__, 60_000, experiment)

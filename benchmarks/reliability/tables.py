@@ -228,12 +228,12 @@ def _growth(results: dict[str, Result]) -> str:
     size, blocks = (
         "{:,.0f} ({:,.0f} to {:,.0f})".format(*measured[f"{name}_per_1000"]) for name in ("bytes", "blocks")
     )
-    resident = " and ".join(f"{value / 1e6:,.1f}" for value in measured["anonymous"])
+    resident = ", ".join(f"{value:,.0f}" for value in measured["resident_mb_by_tenth"])
     return (
         f"## Memory per 1,000 answers\n\n{about}\n\n{found['rounds']:,} answers, during which the index was replaced "
         f"{counts.get('replace', 0):,} times and changed {counts.get('add', 0):,} times: {size} bytes and {blocks} "
-        f"blocks per 1,000 answers of the last {measured['answers']:,}. Resident memory of the process itself was "
-        f"{resident} MB in the first and the last quarter of these."
+        f"blocks per 1,000 answers of the last {measured['answers']:,}. Resident memory of the process itself, "
+        f"which also contains what allocators keep for later, was {resident} MB in the tenths of all answers."
     )
 
 
