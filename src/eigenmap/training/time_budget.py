@@ -87,8 +87,11 @@ def measure_step(
 def _until(at_most: float, steps: int, seconds: Callable[[], float], fabric: Fabric) -> list[float]:
     """Take up to `steps` steps until they have taken `at_most` seconds; all processes stop at the same step."""
     taken: list[float] = []
-    while len(taken) < steps and not (taken and fabric.broadcast(sum(taken) > at_most)):
+    for _ in range(steps):
         taken.append(seconds())
+        late: bool = fabric.broadcast(sum(taken) > at_most)
+        if late:
+            break
     return taken
 
 
