@@ -1,13 +1,11 @@
 """Many answers in a few minutes, while the index is changed and replaced all the time: memory per 1,000 answers.
 
-    python -m benchmarks.reliability.growth --rounds 30000
+    python -m benchmarks.reliability.growth --rounds 60000
 
 The same server, clients and faults as in `requests`, but the index is replaced and changed several times as often, and
 the memory that the server can reach (`reachable`) is read every second. Half of the answers are warm-up.
 What is kept per answer, per change or per replacement shows after minutes here; in half an hour of ordinary load
 (`steady`) it could hide.
-
-The step that Python's table of interned strings makes (`reachable`) is measured too, in a process of its own.
 
 Memory counts as growing if the slope of Theil and Sen over the second half is at least 16 bytes per answer, the
 smallest block of the C library, or a tenth of one of Python's blocks, and its 95 % interval is above zero.
@@ -42,27 +40,7 @@ NAMES = ("answers", "bytes", "blocks", "anonymous", "mapped", "open_files")
 """Columns of the samples: resident memory is that of the process itself, and of files it has mapped."""
 
 
-TABLE = """
-import eigenmap.service.app, torch
-from benchmarks.reliability import reachable
-last, dropped = reachable.handed_out(), 0
-for _ in range(400):
-    reachable.drop(1000)
-    dropped, now = dropped + 1000, reachable.handed_out()
-    if now - last > 100_000:
-        print(dropped, now - last)
-    last = now
-"""
-
-
-def table_steps() -> list[list[int]]:
-    """Return strings dropped so far and bytes, for each growth of a process that interns and drops 400,000 strings."""
-    ended = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, check=True)
-    return [[int(word) for word in line.split()] for line in ended.stdout.splitlines()]
-
-
 def experiment(given: argparse.Namespace, found: Outcome) -> None:
-    found.measured["table_steps"] = table_steps()
     with tempfile.TemporaryDirectory(prefix="growth") as name:
         folder = Path(name)
         load = Watched(folder, make_indexes(folder), given.seed, found)
@@ -122,6 +100,8 @@ def judge(samples: Any, found: Outcome) -> None:
         measured[f"{name}_per_{PER}"] = [PER * slope, PER * low, PER * high]
         if slope >= least and low > 0:
             found.fail(f"the server keeps {slope:.1f} {name} per answer")
+    tenths = [part[:, NAMES.index("anonymous")] for part in np.array_split(samples, 10)]
+    measured["resident_mb_by_tenth"] = [round(float(np.median(part)) / 1e6, 1) for part in tenths]
     quarter = max(1, len(kept) // 4)
     for name in NAMES[1:]:
         values = kept[:, NAMES.index(name)]
@@ -130,4 +110,4 @@ def judge(samples: Any, found: Outcome) -> None:
 
 
 if __name__ == "__main__":
-    outcome.run("growth", __doc__, 30_000, experiment)
+    outcome.run("growth", __doc__, 60_000, experiment)

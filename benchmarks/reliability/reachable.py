@@ -6,7 +6,7 @@ measured process collects garbage, reads both numbers and writes them to a file.
 Before it reads, it fills Python's table of interned strings with strings that are dropped at once. Entries of dropped
 strings are not reused: `pathlib` interns the parts of every path, and when the entries are used up, Python rebuilds the
 table, once at twice its size and then again and again at the same size. In a server this is a single step of 1.92 MB
-after some thousand changes of its index, which is not a leak and would move a slope (`growth.table_steps` shows it).
+after some thousand changes of its index, which is not a leak and would move a slope (`interned` shows it).
 
     python -c "from benchmarks.reliability import reachable; reachable.report('sizes'); ..."
 """

@@ -51,6 +51,7 @@ def jobs(place: Place) -> Iterator[Job]:
     yield job("lost-rank", "lost_rank", 120)
     yield job("database", "database", 300)
     yield job("busy", "busy", 150)
+    yield job("interned", "interned", 10)
     yield job("growth", "growth", 300)
     for name, rounds in KILLED.items():
         words = ("--operation", name, "--rounds", str(rounds))

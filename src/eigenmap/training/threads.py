@@ -28,10 +28,12 @@ ROUNDS = 3
 AT_MOST = 4.0
 """Stop measuring after this many seconds, at the end of the current round."""
 SLOW = 0.5
-"""If a first step takes longer than this many seconds, forward passes of a part of its batch are timed instead of whole
-steps: a step with too many threads may take ten times as long."""
+"""If a step would take longer than this many seconds, forward passes of a part of its batch are timed instead of whole
+steps: with too many threads a step may take ten times as long."""
 PART = 8
 """The part is one over this."""
+STEP = 6
+"""A step takes about as long as this many forward passes of one view."""
 SHORT = 10.0
 """Runs that take fewer seconds than this keep their number of threads."""
 WORTH_IT = 0.85
@@ -83,13 +85,14 @@ def fastest_threads(
     learner = Learner(fabric, copy.deepcopy(network), copy.deepcopy(objective), config)
     with restored_threads():
         torch.set_num_threads(1)
-        first = _seconds(learner, relation, 0)  # the first step is slower than the others
-        if first > SLOW:
-            x = relation.batch(0).x
-            part = x[: max(2, len(x) // PART)]
-            typical = _typical(candidates(most), lambda: _forward_seconds(learner, part))
-            typical = {threads: first * seconds / typical[1] for threads, seconds in typical.items()}
+        x = relation.batch(0).x
+        part = x[: max(2, len(x) // PART)]
+        scale = STEP * len(x) / len(part)
+        _forward_seconds(learner, part)  # the first pass is slower than the others
+        if scale * _forward_seconds(learner, part) > SLOW:
+            typical = _typical(candidates(most), lambda: scale * _forward_seconds(learner, part))
         else:
+            _seconds(learner, relation, 0)
             steps = itertools.count(1)
             typical = _typical(candidates(most), lambda: _seconds(learner, relation, next(steps)))
     if typical[most] * config.steps < SHORT:

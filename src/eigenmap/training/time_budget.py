@@ -50,8 +50,8 @@ def budget_in_words(steps: int, what: str, minutes: float) -> str:
     """
     if steps < FEW_STEPS:
         count = "1 step" if steps == 1 else f"{steps} steps"
-        return f"Only about {count} of {what} fit into {minutes:.3g} min: allow more time, or use a smaller batch."
-    return f"About {steps:,} steps of {what} fit into {minutes:.3g} min; the estimate is corrected during training."
+        return f"Only about {count} of {what} fit into {minutes:g} min: allow more time, or use a smaller batch."
+    return f"About {steps:,} steps of {what} fit into {minutes:g} min; the estimate is corrected during training."
 
 
 def measure_step(
@@ -87,8 +87,11 @@ def measure_step(
 def _until(at_most: float, steps: int, seconds: Callable[[], float], fabric: Fabric) -> list[float]:
     """Take up to `steps` steps until they have taken `at_most` seconds; all processes stop at the same step."""
     taken: list[float] = []
-    while len(taken) < steps and not (len(taken) > 0 and fabric.broadcast(sum(taken) > at_most)):
+    for _ in range(steps):
         taken.append(seconds())
+        late: bool = fabric.broadcast(sum(taken) > at_most)
+        if late:
+            break
     return taken
 
 
