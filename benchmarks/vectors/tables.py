@@ -45,7 +45,7 @@ Generated from `benchmarks/vectors/results/` by `python -m benchmarks vectors pa
 
 MiniLM is all-MiniLM-L6-v2 (384 numbers), WordLlama a table of token vectors trained with a Matryoshka loss (256).
 Debian: short description of a package -> its long one. WordNet: words of a synset -> its definition. CISI and DBpedia:
-queries and documents with human judgements.
+queries and documents with human judgements. MiniLM's products were float32 on the GPU, bfloat16 on some CPUs.
 
 Protocol: a split draws 4,000 pairs for the test, and everything is fitted to the others, including the choice of
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
