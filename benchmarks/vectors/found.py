@@ -9,10 +9,9 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.common.pages import made_by
+from benchmarks.vectors.rows import ORIGIN
 from benchmarks.vectors.sets import SEEDS
 
-SAID = ("device", "commit")
-"""Facts on a measurement that each row may have."""
 Result = dict[str, Any]
 Row = dict[str, Any]
 
@@ -65,7 +64,7 @@ class Found:
     def made_by(self, name: str) -> str:
         """Device, commits, dates and seeds of a job; rows that say where they were measured count for themselves."""
         results = self.splits(name)
-        every = [{**result, **{k: row[k] for k in SAID if k in row}} for result in results for row in result["rows"]]
+        every = [{**result, **{k: row[k] for k in ORIGIN if k in row}} for result in results for row in result["rows"]]
         told = made_by(every).rpartition("; ")[0] if every else made_by(results).rpartition("; ")[0]
         return f"{told}; {len(results)} {'run' if len(results) == 1 else 'runs'}."
 

@@ -71,8 +71,12 @@ class Compared(NamedTuple):
     @property
     def words(self) -> str:
         """Return our score, and the number of splits if some are missing."""
-        few = "" if self.splits == len(SEEDS) else f", {self.splits} of {len(SEEDS)} splits"
-        return f"{self.ours:.3f}, {self.solver}{few}"
+        return f"{self.ours:.3f}, {self.solver}{few(self.splits)}"
+
+
+def few(splits: int) -> str:
+    """Say how many splits there are, if some are missing."""
+    return "" if splits == len(SEEDS) else f", {splits} of {len(SEEDS)} splits"
 
 
 def compared(found: Found, job: str, length: int, full: int) -> Compared | None:
@@ -159,14 +163,16 @@ def _storage(found: Found) -> Iterator[Goal]:
         left = [rival for rival in rivals if rival not in told]
         besides = f"; not run: {', '.join(left)}" if left else ""
         met = False if ours <= value else None if left else True
-        yield Goal(words, met, f"{ours:.3f} against {value:.3f} of {name}{besides}")
+        splits = few(len(found.rows("storage", f"ours @ {n_bytes}")))
+        yield Goal(words, met, f"{ours:.3f} against {value:.3f} of {name}{besides}{splits}")
         built = [found.rows("storage", f"{method} @ {n_bytes}") for method in ("ours", "opq")]
         words = f"{n_bytes} bytes per vector, built in at most a tenth of OPQ's time"
         if not all(built):
             yield Goal(words, None)
             continue
         times = [mean(row["build_cpu_seconds"] for row in rows) for rows in built]
-        yield Goal(words, times[0] <= times[1] / 10, f"{times[0]:.1f} against {times[1]:.1f} CPU seconds")
+        figures = f"{times[0]:.1f} against {times[1]:.1f} CPU seconds{splits}"
+        yield Goal(words, times[0] <= times[1] / 10, figures)
 
 
 def _upgrade(found: Found) -> Goal:

@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import harness
-from benchmarks.common.plan import Stored
 from benchmarks.vectors import RESULTS, paired, sets, translated, unlabelled, variants
+from benchmarks.vectors.rows import with_origin
 from benchmarks.vectors.study import PAIRED, UNLABELLED
 
 PAUSE, PACKED_EVERY = 0.5, 20.0
@@ -279,11 +279,11 @@ def merge(given: argparse.Namespace) -> int:
     into: Path = given.into
     for file in sorted(given.results.glob("*.*.json")):
         name = file.name.partition(".")[0]
-        new, old = _read(file), Stored(into).read(name) or {}
-        rows = {row["method"]: row for row in old.get("rows", []) if old.get("protocol") == new["protocol"]}
+        new, there = _read(file), into / f"{name}.json"
+        rows = {row["method"]: row for row in with_origin(harness.stored_rows(there, new["protocol"]), there)}
         kept = len(rows)
-        rows |= {row["method"]: row for row in new["rows"]}
-        harness.write(into / f"{name}.json", {**new, "rows": list(rows.values())})
+        rows |= {row["method"]: row for row in with_origin(new["rows"], file)}
+        harness.write(there, {**new, "rows": list(rows.values())})
         print(f"{name}: {', '.join(row['method'] for row in new['rows'])} (beside {kept} rows)")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from benchmarks.common import harness
 
 Row = dict[str, Any]
+ORIGIN = ("date", "commit", "device", "torch")
+"""Where and when a row was measured."""
 
 
 def measured(
@@ -21,18 +24,24 @@ def measured(
     **facts: Any,
 ) -> list[Row]:
     """One row per method, written to the file as soon as it is measured."""
-    rows = {row["method"]: row for row in harness.stored_rows(file, protocol)}
+    rows = {row["method"]: row for row in with_origin(harness.stored_rows(file, protocol), file)}
     for name in methods:
         if name in rows:
             continue
         began = time.perf_counter()
         row = {"method": name, **measure(name)}
         about = harness.environment()
-        rows[name] = {**row, "commit": about["commit"], "device": about["device"]}
+        rows[name] = {**row, **{word: about[word] for word in ORIGIN}}
         print(f"{file.stem} {name}: {_short(row)} ({time.perf_counter() - began:.0f} s)", flush=True)
         result = {**about, **facts, "protocol": protocol, "job": job, "rows": list(rows.values())}
         harness.write(file, result)
     return list(rows.values())
+
+
+def with_origin(rows: Iterable[Row], file: Path) -> list[Row]:
+    """Return rows of a file with their origin: that of the file, unless they name their own."""
+    about = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return [{**{word: about[word] for word in ORIGIN if word in about}, **row} for row in rows]
 
 
 def _short(row: Row) -> str:

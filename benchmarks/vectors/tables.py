@@ -13,6 +13,7 @@ from benchmarks.vectors import searched
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import GAIN, OURS, SHORT, goals, label, unlabelled_gaps
 from benchmarks.vectors.paired import METHODS
+from benchmarks.vectors.sets import SEEDS
 from benchmarks.vectors.storage import BYTES
 
 NAMES = {
@@ -50,7 +51,8 @@ A split draws 4,000 pairs for the test, and everything is fitted to the others, 
 settings. Each test query then searches for its own partner among the 4,000 partners, by the cosine of codes of one
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
 over splits; a dash means that the codes are shorter. A Matryoshka head, CSR and our neural head see the same number of
-batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing."""
+batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing. MiniLM's
+products were float32 on the GPU, bfloat16 on some CPUs."""
 
 
 def page(results: Path) -> str:
@@ -93,7 +95,16 @@ def curves(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
+    yield from _fewer(found, job, there)
     yield found.made_by(job)
+
+
+def _fewer(found: Found, job: str, methods: Sequence[str]) -> Iterator[str]:
+    """Name the rows that are means over fewer splits than others."""
+    counts = {method: len(found.rows(job, method)) for method in methods}
+    few = [f"{NAMES[method].strip('*')} {count}" for method, count in counts.items() if count < len(SEEDS)]
+    if few and set(counts.values()) != {1}:
+        yield f"Splits, of {len(SEEDS)}: {', '.join(few)}; the others all."
 
 
 def _cell(values: Sequence[float]) -> str:
@@ -277,6 +288,7 @@ def curves_of(found: Found, job: str, methods: Sequence[str], measure: str) -> I
     there = [method for method in methods if found.rows(job, method)]
     rows = [[NAMES[method], *(_cell(found.values(job, method, length)) for length in lengths)] for method in there]
     yield table(["nDCG@10", *map(str, lengths)], emphasise(rows))
+    yield from _fewer(found, job, there)
     yield found.made_by(job)
 
 

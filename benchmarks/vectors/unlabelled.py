@@ -9,7 +9,7 @@ own partner (in sets of pairs, with documents of the training part, and queries 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,13 @@ DOCUMENTS = 16_000
 """Documents to fit to, at most."""
 
 
-def encoder_of(name: str, documents: Floats, other: Floats, seed: int) -> tuple[Encoder, dict[str, Any]]:
-    """Fit a method to documents; `other` are the vectors of the same documents by a second model."""
+def encoder_of(name: str, documents: Floats, other: Callable[[], Floats], seed: int) -> tuple[Encoder, dict[str, Any]]:
+    """Fit a method to documents; `other` returns the vectors of the same documents by a second model."""
     both = Pairs(documents, documents)
     if name in ("prefix", "pca", "pca-whitened"):
         fit = {"prefix": rivals.prefix, "pca": rivals.pca, "pca-whitened": rivals.pca_whitened}[name]
         return fit(both, seed), {}
-    relation: dict[str, Any] = {"second": other} if name == "second" else {"neighbours": NEIGHBOURS}
+    relation: dict[str, Any] = {"second": other()} if name == "second" else {"neighbours": NEIGHBOURS}
     model = fit_vectors(documents, seed=seed, progress=False, **relation)
     return encoder(model), facts(model)
 
@@ -64,16 +64,19 @@ def main(words: list[str] | None = None) -> None:
     protocol = {"set": given.set, "model": given.model, "judged": judged, "neighbours": NEIGHBOURS}
     if judged:
         queries, documents = (sets.load(given.data, given.set, side, given.model) for side in ("queries", "documents"))
-        other = sets.load(given.data, given.set, "documents", second)
         protocol |= {"documents": len(documents), "queries": len(queries)}
     else:
         both = sets.load_pairs(given.data, given.set, given.model)
         parts = sets.split(both, given.seed, DOCUMENTS, given.test)
         documents, queries = parts.fit.right, parts.test.left
-        seen = sets.load(given.data, given.set, "right", second)
-        other = sets.split(Pairs(seen, seen), given.seed, DOCUMENTS, given.test).fit.right
         protocol |= {"documents": len(documents), "queries": len(queries), "gallery": parts.test.count}
     lengths = sets.lengths_of(documents.shape[1])
+
+    def other() -> Floats:
+        if judged:
+            return sets.load(given.data, given.set, "documents", second)
+        seen = sets.load(given.data, given.set, "right", second)
+        return sets.split(Pairs(seen, seen), given.seed, DOCUMENTS, given.test).fit.right
 
     def measure(name: str) -> dict[str, Any]:
         encode, about = encoder_of(name, documents, other, given.seed)
