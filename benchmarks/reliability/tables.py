@@ -35,7 +35,8 @@ one would.
 
 - Damaged files: lengths in Arrow files that ended the process; pictures that were numbers or not UTF-8; descriptions of
   node codes with other files or infinite sizes, and an error that named no folder.
-- Kills: a database table without its model.
+- Kills: a database table without its model. One of 50 kills of a fit of images hit the moment at which new weights
+  lie beside their place. Models are read from there, but the experiment looked in one place only, and was corrected.
 - Two processes: both exports to one new file succeeded.
 - Kills: a FAISS index that was replaced and had no texts.
 - Full disk: a FAISS index without its names; `embed` reported the error of its clean-up instead of the first one.
