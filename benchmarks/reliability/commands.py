@@ -85,14 +85,17 @@ class Command:
 
 def run_content(place: Path) -> Content:
     """Return the content of a model, if there is one: weights, description and metrics without clocks."""
+    from eigenmap.model.files import weights_file
+
     run = place / "run"
     if not (run / "model.json").exists():
         return {}
     about = json.loads((run / "model.json").read_text())
+    weights = weights_file(run)  # beside its place if the save was interrupted after the description
     lines = (run / "metrics.jsonl").read_text().splitlines() if (run / "metrics.jsonl").exists() else []
     metrics = [json.loads(line) for line in lines]
     return {
-        "weights": digest((run / "model.safetensors").read_bytes()),
+        "weights": digest(weights.read_bytes()),
         "description": digest(json.dumps(timeless(about)).encode()),
         "metrics": digest(json.dumps(timeless(metrics)).encode()),
     }

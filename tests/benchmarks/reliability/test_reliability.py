@@ -16,10 +16,13 @@ from benchmarks.reliability.busy import lateness
 from benchmarks.reliability.checking import Bench
 from benchmarks.reliability.children import Ended
 from benchmarks.reliability.clients import Asker
-from benchmarks.reliability.commands import timeless
+from benchmarks.reliability.commands import run_content, timeless
 from benchmarks.reliability.outcome import Outcome
 from benchmarks.reliability.steady import Work, history_bytes, judge, slope_of
-from eigenmap import EigenmapError
+from eigenmap import Eigenmap, EigenmapError, fit_images
+from eigenmap.description import WEIGHTS
+from eigenmap.saved import WAITING
+from tests.end_to_end.photos import pictures
 
 
 def stored(tmp_path: Path, **results: dict[str, Any]) -> Stored:
@@ -138,6 +141,14 @@ def test_what_a_process_can_reach_is_measured(tmp_path: Path) -> None:
     assert abs(again - taken) < 3e6 and abs(fewer - blocks) < 5_000
     (tmp_path / "sizes").write_text("12 34")
     assert reachable.read(tmp_path / "sizes") == (12, 34)
+
+
+def test_weights_that_a_killed_save_left_beside_their_place_are_read(tmp_path: Path) -> None:
+    small = {"steps": 1, "batch_size": 16, "hidden": 8, "device": "cpu", "progress": False}
+    fit_images(pictures(30), 4, out=tmp_path / "run", **small)
+    whole = run_content(tmp_path)
+    (tmp_path / "run" / WEIGHTS).rename(tmp_path / "run" / WAITING)
+    assert run_content(tmp_path) == whole and Eigenmap.load(tmp_path / "run").n_components == 4
 
 
 def test_requests_repeat_from_their_seed() -> None:
