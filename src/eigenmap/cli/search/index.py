@@ -212,6 +212,54 @@ def index(
         if not quiet:
             note(told)
         return
+    _check_target(out, to, table, prefix, backend, add=add, replace=replace, force=force)
+    stored = _precision(precision, bytes_per_item)
+    place = check_device(device)
+    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
+    made_from, source = _source(run, source, side, codes)
+    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
+    if out is None:
+        how = Encoding(_length(model, source, dim), place, batch_size, strict)
+        what = database.Wanted(stored, bytes_per_item, prefix, force)
+        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
+        return
+    made_by = None if model is None else model.weights_sha256
+    if add:
+        keeps_format = precision is None and bytes_per_item is None and backend is None
+        made = _existing(out, made_by, dim, keeps_format)
+    else:
+        check_index(out, force)
+        made = CodeIndex(
+            _length(model, source, dim),
+            backend=(backend or Store.flat).value,
+            precision=stored,
+            bytes_per_item=bytes_per_item,
+            fingerprint=made_by,
+        )
+    how = Encoding(_length(model, source, made.n_components), place, batch_size, strict)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
+    said = (
+        indexing.add_items(made, source, items, replace)
+        if add
+        else indexing.make_index(made.about, source, items, out, made_from, force)
+    )
+    items.log_skipped()
+    if not quiet:
+        note(f"{out}: {said}")
+
+
+def _check_target(
+    out: Path | None,
+    to: str | None,
+    table: str | None,
+    prefix: int | None,
+    backend: Store | None,
+    *,
+    add: bool,
+    replace: bool,
+    force: bool,
+) -> None:
+    """Refuse options that contradict each other about where the codes go."""
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
@@ -227,51 +275,25 @@ def index(
         raise EigenmapError("--add keeps the existing index and --force replaces it; give only one of them.")
     if out is not None and (table is not None or prefix is not None):
         raise EigenmapError("--table and --prefix need a database, --to; leave them out, or --out.")
-    stored = _precision(precision, bytes_per_item)
-    place = check_device(device)
-    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
-    made_from, source = _source(run, source, side, codes)
-    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
-    if out is None:
-        if backend is not None:
-            raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
-        how = Encoding(_length(model, source, dim), place, batch_size, strict)
-        what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
-        return
-    made_by = None if model is None else model.weights_sha256
-    if add:
-        made = CodeIndex.open(out, fingerprint=made_by)
-        if made_by is None and made.fingerprint is not None:
-            raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
-        if dim not in (None, made.n_components):
-            raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
-        if precision is not None or bytes_per_item is not None or backend is not None:
-            raise EigenmapError(
-                f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
-                "another index without --add."
-            )
-        dim = _length(model, source, made.n_components)
-    else:
-        check_index(out, force)
-        dim = _length(model, source, dim)
-        made = CodeIndex(
-            dim,
-            backend=(backend or Store.flat).value,
-            precision=stored,
-            bytes_per_item=bytes_per_item,
-            fingerprint=made_by,
+    if to is not None and backend is not None:
+        raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
+
+
+def _existing(out: Path, made_by: str | None, dim: int | None, keeps_format: bool) -> CodeIndex:
+    """Open an index to add to; refuse codes of another model or length, and another format."""
+    from eigenmap.search import CodeIndex
+
+    made = CodeIndex.open(out, fingerprint=made_by)
+    if made_by is None and made.fingerprint is not None:
+        raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
+    if dim not in (None, made.n_components):
+        raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
+    if not keeps_format:
+        raise EigenmapError(
+            f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
+            "another index without --add."
         )
-    how = Encoding(dim, place, batch_size, strict)
-    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
-    said = (
-        indexing.add_items(made, source, items, replace)
-        if add
-        else indexing.make_index(made.about, source, items, out, made_from, force)
-    )
-    items.log_skipped()
-    if not quiet:
-        note(f"{out}: {said}")
+    return made
 
 
 def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
