@@ -25,6 +25,7 @@ COVERED_BY = {
     "cli/fit/towers.py": "fitting/test_towers.py",
     "cli/options.py": "cli/fit/test_images.py",
     "cli/search/indexing.py": "cli/search/test_index.py",
+    "cli/search/query.py": "cli/search/test_index.py",
     "cli/vector_codes.py": "cli/fit/test_vectors.py",
     "core/digests.py": "test_saved.py",
     "core/errors.py": "core/test_arguments.py",

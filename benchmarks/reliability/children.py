@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 LIBRARIES = (
     *("torch", "torch.distributed", "torch.profiler", "lightning_fabric", "pydantic", "PIL.ImageFile", "faiss"),
     *("pyarrow.parquet", "psycopg", "scipy.sparse", "eigenmap.cli", "eigenmap.cli.embed", "eigenmap.cli.export"),
-    *("eigenmap.cli.search.index", "eigenmap.fitting.images", "eigenmap.fitting.graph", "eigenmap.fitting.vectors"),
+    *("eigenmap.cli.search.index", "eigenmap.cli.search.query", "eigenmap.fitting.images"),
+    *("eigenmap.fitting.graph", "eigenmap.fitting.vectors"),
     *("eigenmap.search.approximate", "eigenmap.export.codes", "eigenmap.service.thumbnails"),
 )
 LIMIT_S = 300.0
