@@ -17,8 +17,8 @@ from eigenmap.embedding import embed_images
 from eigenmap.export import export_faiss, export_onnx, export_parquet
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import IndexSpec, ItemBatch
-from eigenmap.search.saving import build_index
 from tests.cli.run import refused, run, succeed
+from tests.search.building import build_index
 
 SECRET = "Zq7"
 

@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from sklearn.datasets import load_digits
 
 import eigenmap as em
 from eigenmap import EigenmapError
+from eigenmap.fitting import pipeline
+from eigenmap.fitting.options import RunOptions
+from eigenmap.fitting.towers import TowerTask
 from eigenmap.fitting.vectors import scores_of
+from eigenmap.networks.towers import NumberedTower
+from eigenmap.training.launch import alone
 from tests.cli.run import refused, succeed
 
 QUIET: dict[str, Any] = {"progress": False, "device": "cpu"}
@@ -87,6 +94,24 @@ def test_the_command_trains_towers(tmp_path: Path) -> None:
     assert "200 images" in refused("fit", "towers", source, tmp_path / "y.npy", *words, "--force")
 
 
+def test_whole_grey_pictures_are_seen_as_the_model_will_see_them(tmp_path: Path, monkeypatch: Any) -> None:
+    """With the settings of the recipe for ImageNet: squeezed into squares, and with three channels."""
+    ramps = np.linspace(0, 1, 48) * np.linspace(50, 250, 40)[:, None]
+    files = [tmp_path / f"{number:02}.png" for number in range(40)]
+    for file, ramp in zip(files, ramps, strict=True):
+        Image.fromarray(np.tile(ramp, (24, 1)).astype(np.uint8)).save(file)
+    tasks: list[tuple[TowerTask, RunOptions]] = []
+    monkeypatch.setattr(pipeline, "fit", lambda *task: tasks.append(task))
+    settings = {"image_size": 24, "whole_images": True, "imagenet_pixels": True, "encoder": "small-cnn"}
+    em.fit_towers(tmp_path, np.eye(40, 4), 4, views="cifar", steps=1, **settings, **QUIET)
+    ((task, options),) = tasks
+    config = options.config(task.recipe, 1)
+    problem = task.problem(alone(config), config)
+    image, tower = task.image.image, problem.network.left
+    assert isinstance(tower, NumberedTower)
+    torch.testing.assert_close(tower.see(torch.arange(40), False), image(image.read(files)), atol=0.1, rtol=0)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -96,6 +121,10 @@ def test_the_command_trains_towers(tmp_path: Path) -> None:
         ({"steps": 5, "epochs": 1}, "not both"),
         ({"width": 0}, "width"),
         ({"objective": "nothing"}, "objective"),
+        ({"views": "nothing"}, "nothing"),
+        ({"encoder": "nothing"}, "nothing"),
+        ({"batch_size": 1}, "batch_size must be at least 2"),
+        ({"n_components": 1}, "n_components must be at least 2"),
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(change: dict[str, Any], says: str) -> None:

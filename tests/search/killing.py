@@ -23,7 +23,7 @@ from eigenmap.core import folders
 from eigenmap.search import CodeIndex, directory
 from eigenmap.search.adding import add
 from eigenmap.search.backend import IndexSpec, ItemBatch
-from eigenmap.search.saving import build_index
+from tests.search.building import build_index
 
 K = 10
 VERSION2 = Path(__file__).with_name("version2.index")
@@ -63,7 +63,7 @@ def save_over_itself(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    build_index(IndexSpec(K), [ItemBatch(["a", "b"], codes(60, 61), [{}, {}])], path, overwrite=True, model_dir=None)
+    build_index(IndexSpec(K), [ItemBatch(["a", "b"], codes(60, 61), [{}, {}])], path, overwrite=True)
 
 
 def pictures(count: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def replace_with_pictures(path: Path) -> None:
         store(made.path, ["a", "b"], pictures(2))
 
     batches = [ItemBatch(["a", "b"], codes(60, 61), [{}, {}])]
-    build_index(IndexSpec(K), batches, path, overwrite=True, model_dir=None, finish=finish)
+    build_index(IndexSpec(K), batches, path, overwrite=True, finish=finish)
 
 
 def add_with_pictures(path: Path) -> None:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -7,6 +8,8 @@ import torch
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
+from eigenmap.search import index as index_module
+from eigenmap.search.backend import still
 
 K = 12
 
@@ -212,6 +215,31 @@ def test_codes_that_cannot_be_added_say_why_and_change_nothing(added, ids, messa
     index.add(codes(1), ["a"])
 
 
+@pytest.mark.parametrize(("added", "ids"), [(codes(2, K - 1), ["a"]), (codes(1, K - 1), [1.5]), (codes(0, K - 1), [])])
+def test_only_codes_that_are_added_determine_the_length(added, ids):
+    index = CodeIndex()
+    with suppress(EigenmapError):
+        index.add(added, ids)
+    index.add(codes(2), ["a", "b"])
+    assert index.n_components == K
+
+
+def test_a_recall_of_earlier_items_is_not_reported(monkeypatch):
+    index, stages = index_of(), {"funnel": [(2, 8), (K, 5)]}
+    index.recall(**stages)
+    assert index.search(codes(1), **stages).recall is not None
+
+    def changed_meanwhile(backend):
+        items = still(backend)
+        index.add(codes(1), [f"later {len(items)}"])
+        return items
+
+    monkeypatch.setattr(index_module, "still", changed_meanwhile)
+    index.recall(**stages)
+    monkeypatch.undo()
+    assert index.search(codes(1), **stages).recall is None
+
+
 def test_no_queries_and_no_rows_are_no_numbers():
     with pytest.raises(EigenmapError, match=r"queries.*1.*0"):
         index_of().recall(queries=0)
@@ -286,6 +314,8 @@ def test_an_index_needs_no_torch():
 import sys
 import numpy as np
 from eigenmap.search import CodeIndex
+from eigenmap.search import index as index_module
+from eigenmap.search.backend import still
 index = CodeIndex(4)
 index.add(np.eye(4), range(4))
 print(index.search(np.eye(4)[2], top=1).ids, "torch" in sys.modules)

@@ -14,7 +14,7 @@ from eigenmap.core import folders
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.search import Approximate, CodeIndex, saving
 from eigenmap.search.backend import IndexSpec, ItemBatch
-from eigenmap.search.saving import build_index
+from tests.search.building import build_index
 
 K = 8
 MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
@@ -72,7 +72,7 @@ def test_of_two_that_make_an_index_at_once_exactly_one_succeeds(tmp_path, way):
                 index.save(path)
             else:
                 about = IndexSpec(K, fingerprint=name)
-                build_index(about, [ItemBatch([name], codes(1), [{}])], path, overwrite=False, model_dir=None)
+                build_index(about, [ItemBatch([name], codes(1), [{}])], path)
             return name
 
         results = together(lambda: make("one"), lambda: make("two"))
@@ -92,7 +92,7 @@ def test_a_folder_that_appears_meanwhile_is_kept(tmp_path):
         (tmp_path / "out" / "cat.jpg").write_text("a cat")
 
     with pytest.raises(EigenmapError, match="exists"):
-        build_index(IndexSpec(K), batches(), tmp_path / "out", overwrite=False, model_dir=None)
+        build_index(IndexSpec(K), batches(), tmp_path / "out")
     assert (tmp_path / "out" / "cat.jpg").read_text() == "a cat"
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "index.json").write_text("{}")
@@ -103,7 +103,7 @@ def test_a_folder_that_appears_meanwhile_is_kept(tmp_path):
         (tmp_path / "there" / "cat.jpg").write_text("a cat")
 
     with pytest.raises(EigenmapError, match="not an index"):
-        build_index(IndexSpec(K), more(), tmp_path / "there", overwrite=True, model_dir=None)
+        build_index(IndexSpec(K), more(), tmp_path / "there", overwrite=True)
     assert (tmp_path / "there" / "cat.jpg").read_text() == "a cat"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "there"]
 

@@ -9,7 +9,8 @@ from eigenmap import Eigenmap
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import IndexSpec, ItemBatch
-from eigenmap.search.saving import build_index, joined
+from eigenmap.search.saving import joined
+from tests.search.building import build_index
 
 K = 12
 MODEL = Path(__file__).parents[1] / "compatibility" / "v0_1" / "graph" / "model"
@@ -31,10 +32,7 @@ def test_batches_are_joined_until_they_are_large_enough():
 
 @pytest.mark.parametrize("options", [{}, {"precision": "bits", "bytes_per_item": 4}, {"precision": "int8"}])
 def test_a_stream_becomes_what_adding_it_makes(tmp_path, options):
-    assert (
-        build_index(IndexSpec(K, **options), batches([5, 300, 40]), tmp_path / "a", overwrite=False, model_dir=None)
-        == 345
-    )
+    assert build_index(IndexSpec(K, **options), batches([5, 300, 40]), tmp_path / "a") == 345
     built, added = CodeIndex.open(tmp_path / "a"), CodeIndex(K, **options)
     (whole,) = joined(batches([5, 300, 40]))
     added.add(whole.codes, whole.ids, whole.metadata)
@@ -50,12 +48,12 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
         raise EigenmapError("gone")
 
     with pytest.raises(EigenmapError, match="gone"):
-        build_index(IndexSpec(K), broken(), tmp_path / "a", overwrite=False, model_dir=None)
+        build_index(IndexSpec(K), broken(), tmp_path / "a")
     with pytest.raises(EigenmapError, match="no codes"):
-        build_index(IndexSpec(K), [], tmp_path / "a", overwrite=False, model_dir=None)
+        build_index(IndexSpec(K), [], tmp_path / "a")
     twice = [*batches([3]), *batches([3])]
     with pytest.raises(EigenmapError, match=r"id 0.*already"):
-        build_index(IndexSpec(K), twice, tmp_path / "a", overwrite=False, model_dir=None)
+        build_index(IndexSpec(K), twice, tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -84,12 +82,12 @@ def test_of_a_run_only_the_model_is_kept(tmp_path):
 def test_a_model_that_did_not_make_the_codes_is_refused(tmp_path):
     """As after a `fit --force` while the images were encoded: codes of one model beside another would find nothing."""
     stream, fingerprint = list(batches([3])), Eigenmap.fingerprint(MODEL)
-    build_index(IndexSpec(K, fingerprint=fingerprint), stream, tmp_path / "a", overwrite=False, model_dir=MODEL)
+    build_index(IndexSpec(K, fingerprint=fingerprint), stream, tmp_path / "a", model_dir=MODEL)
     assert Eigenmap.fingerprint(tmp_path / "a" / "model") == fingerprint
     other = CodeIndex(K, fingerprint="0" * 64)
     other.add(np.ones((1, K)), [0])
     for write in (
-        lambda: build_index(other.about, stream, tmp_path / "b", overwrite=False, model_dir=MODEL),
+        lambda: build_index(other.about, stream, tmp_path / "b", model_dir=MODEL),
         lambda: other.save(tmp_path / "b", model_dir=MODEL),
     ):
         with pytest.raises(EigenmapError, match=f"{fingerprint[:12]}.*000000000000"):

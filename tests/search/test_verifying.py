@@ -17,9 +17,9 @@ from eigenmap.search.checksums import damaged_part, extended
 from eigenmap.search.directory import Directory
 from eigenmap.search.log import IndexState, Log, read_log
 from eigenmap.search.notes import note_bytes
-from eigenmap.search.saving import save_index
 from eigenmap.service.explorer import Explorer
 from eigenmap.service.thumbnails import FILE, StoredPictures, store
+from tests.search.building import build_index
 
 K = 20
 
@@ -254,7 +254,8 @@ def test_a_part_that_goes_missing_is_named(three, tmp_path):
         (made.path / "model").mkdir()
 
     path = tmp_path / "whole.index"
-    save_index(CodeIndex.open(three).backend, path, overwrite=False, model_dir=None, finish=finish)
+    index = CodeIndex.open(three)
+    build_index(index.about, index.batches(), path, finish=finish)
     parts = ["model", "sources.json", "thumbnails.sqlite"]
     assert CodeIndex.open(path).backend.read_note("parts") == {"parts": parts}
     CodeIndex.open(path).save(path, overwrite=True)  # over itself: they are carried over

@@ -41,7 +41,6 @@ class Device(str, Enum):
 
 ModelArgument = Annotated[Path, argument("RUN", "The model written by `eigenmap fit`.")]
 SOURCE_HELP = f"The images. {SOURCES_HELP} The word catalogue stands for the pictures that `eigenmap demo` learns from."
-SourceArgument = Annotated[Path, argument("SOURCE", SOURCE_HELP)]
 
 DimOption = Annotated[
     int | None, option("--dim -d N", "Length at which to cut codes [dim](default: all features)[/dim].")

@@ -97,10 +97,10 @@ def network_outputs(model: Eigenmap, pixels: Tensor, batch_size: int = 256) -> t
     return features, psi
 
 
-def _ordered(model: Eigenmap, features: Tensor, psi: Tensor, batch_size: int = 256) -> Tensor:
+def _ordered(model: Eigenmap, features: Tensor, psi: Tensor) -> Tensor:
     """Return the codes of these outputs, as `model.encode` computes them."""
     rows = code_rows(features, psi, model.source)
-    return torch.cat([model.alignment.apply(part) for part in torch.split(rows, batch_size)])
+    return torch.cat([model.alignment.apply(part) for part in torch.split(rows, 256)])
 
 
 def split_queries(images: ImageSet, most: int = 1000, share: float = 0.2, seed: int = 0) -> tuple[ImageSet, ImageSet]:

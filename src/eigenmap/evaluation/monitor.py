@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from eigenmap.augment.views import TwoViews
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.rows import spread
 from eigenmap.data import ImageSet
 from eigenmap.evaluation.neighbours import knn_accuracy
 
@@ -36,7 +37,7 @@ def knn_monitor(
     train_rows, held_rows = (rows[classes[rows] >= 0] for rows in (train_rows, held_rows))
     if len(train_rows) == 0 or len(held_rows) == 0:
         raise EigenmapError("Too few images have a label to monitor: label more of them, or leave monitoring off.")
-    train_rows = train_rows[torch.linspace(0, len(train_rows) - 1, min(len(train_rows), MONITORED_IMAGES)).long()]
+    train_rows = train_rows[spread(len(train_rows), MONITORED_IMAGES)]
 
     def features(network: nn.Module, rows: Tensor) -> Tensor:
         parts = torch.split(rows, 512)

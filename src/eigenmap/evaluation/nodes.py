@@ -34,7 +34,7 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.few_labels import Classifier, Labelled, drawn, fit_probe_few
 from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
-from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions
+from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions, softmax_epochs
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
@@ -187,25 +187,10 @@ def fit_probe_paper(
     centre, scale = x.mean(0), x.std(0, correction=0).clamp(min=1e-6)
     x = (x - centre) / scale
     n_classes = int(y.max()) + 1
-    target = F.one_hot(y, n_classes).to(x) * (1 - smoothing) + smoothing / n_classes
-    weight, bias = x.new_zeros(n_classes, x.shape[1]), x.new_zeros(n_classes)
-    velocity, bias_velocity = torch.zeros_like(weight), torch.zeros_like(bias)
-    generator = torch.Generator().manual_seed(seed)
-    best, best_score = LinearProbe(weight, bias), -1.0
-    for epoch in range(epochs):
-        rate = learning_rate * _warm_cosine(epoch, epochs, warmup)
-        for batch in torch.split(torch.randperm(len(x), generator=generator).to(x.device), batch_size):
-            error = (F.linear(x[batch], weight, bias).softmax(1) - target[batch]) / len(batch)
-            velocity.mul_(momentum).add_(error.T @ x[batch]).add_(weight, alpha=weight_decay)
-            bias_velocity.mul_(momentum).add_(error.sum(0)).add_(bias, alpha=weight_decay)
-            weight.sub_(velocity, alpha=rate)
-            bias.sub_(bias_velocity, alpha=rate)
-        raw = weight / scale
-        probe = LinearProbe(raw, bias - raw @ centre)
-        score = probe.accuracy(*validation)
-        if score > best_score:
-            best, best_score = probe, score
-    return best
+    rates = [learning_rate * _warm_cosine(epoch, epochs, warmup) for epoch in range(epochs)]
+    fitted = softmax_epochs(x, y, n_classes, rates, batch_size, momentum, weight_decay, seed, smoothing)
+    raw = (LinearProbe(w := probe.weight / scale, probe.bias - w @ centre) for probe in fitted)
+    return max(raw, key=lambda probe: probe.accuracy(*validation))
 
 
 def _warm_cosine(epoch: int, epochs: int, warmup: int) -> float:

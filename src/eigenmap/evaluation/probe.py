@@ -18,7 +18,7 @@ chosen on a held-out part of the *training* data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -81,22 +81,41 @@ def fit_sgd(
     place = torch.device(device) if device is not None else device_of(features)
     x, y, n_classes = _training_data(features, labels, place, torch.float32)
     epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
-    weight, bias = torch.zeros(n_classes, x.shape[1], device=place), torch.zeros(n_classes, device=place)
+    rates = [learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2 for epoch in range(epochs)]
+    *_, probe = softmax_epochs(x, y, n_classes, rates, batch_size, momentum, weight_decay, seed)
+    return probe
+
+
+@torch.no_grad()
+def softmax_epochs(
+    x: Tensor,
+    y: Tensor,
+    n_classes: int,
+    rates: Sequence[float],
+    batch_size: int,
+    momentum: float,
+    weight_decay: float,
+    seed: int,
+    smoothing: float = 0.0,
+) -> Iterator[LinearProbe]:
+    """Train softmax regression by SGD and yield the probe after each epoch, whose learning rate is that of `rates`.
+
+    All probes share their tensors: the next epoch changes them. `smoothing` is that of the labels.
+    """
+    weight, bias = x.new_zeros(n_classes, x.shape[1]), x.new_zeros(n_classes)
     weight_velocity, bias_velocity = torch.zeros_like(weight), torch.zeros_like(bias)
     # Batches are drawn on the CPU, so that they are the same on every device.
     generator = torch.Generator().manual_seed(seed)
-    for epoch in range(epochs):
-        rate = learning_rate * (1 + math.cos(math.pi * epoch / epochs)) / 2
-        for batch in torch.split(torch.randperm(len(x), generator=generator).to(place), batch_size):
-            # The gradient of the mean cross-entropy with respect to the logits is (softmax - one-hot) / b.
-            rows = x[batch]
-            error = F.linear(rows, weight, bias).softmax(1) - F.one_hot(y[batch], n_classes)
-            error /= len(batch)
+    for rate in rates:
+        for batch in torch.split(torch.randperm(len(x), generator=generator).to(x.device), batch_size):
+            # The gradient of the mean cross-entropy with respect to the logits is (softmax - target) / b.
+            rows, target = x[batch], F.one_hot(y[batch], n_classes).to(x) * (1 - smoothing) + smoothing / n_classes
+            error = (F.linear(rows, weight, bias).softmax(1) - target) / len(batch)
             weight_velocity.mul_(momentum).add_(error.T @ rows).add_(weight, alpha=weight_decay)
             bias_velocity.mul_(momentum).add_(error.sum(0)).add_(bias, alpha=weight_decay)
             weight.sub_(weight_velocity, alpha=rate)
             bias.sub_(bias_velocity, alpha=rate)
-    return LinearProbe(weight, bias)
+        yield LinearProbe(weight, bias)
 
 
 @torch.no_grad()

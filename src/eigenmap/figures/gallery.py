@@ -62,14 +62,14 @@ class FeatureRow:
     groups: Sequence[Sequence[Picture]]
 
 
-def answer_grid(queries: Sequence[Answers], columns: int = 2) -> Figure:
+def answer_grid(queries: Sequence[Answers]) -> Figure:
     """Draw one block per query: the query on the left, and one row of results per length.
 
     All pictures have the same size.
     """
     if not queries or not all(query.hits for query in queries):
         raise EigenmapError("Nothing to draw: give at least one query with results.")
-    columns = min(columns, len(queries))
+    columns = min(2, len(queries))
     rows = -(-len(queries) // columns)
     lengths = max(len(query.hits) for query in queries)
     results = max(len(hits) for query in queries for hits in query.hits.values())

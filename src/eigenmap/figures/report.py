@@ -94,9 +94,9 @@ def key_figures(items: Iterable[tuple[str, str]]) -> Html:
     return f'<div class="numbers">{cells}</div>'
 
 
-def figure(content: Figure, caption: str, label: str | None = None) -> Html:
+def figure(content: Figure, caption: str) -> Html:
     """Return a figure in the colours of the page; wide ones scroll sideways on a phone."""
-    drawing = inline(content, label or caption)
+    drawing = inline(content, caption)
     widest = f"--widest:{_REM_PER_INCH * content.get_figwidth():.1f}rem"  # keeps the text of a small figure small
     return (
         f'<figure><div class="scroll" style="{widest}">{drawing}</div>'
@@ -129,10 +129,9 @@ def code(text: str) -> Html:
     return f'<pre class="scroll"><code>{escape(text)}</code></pre>'
 
 
-def folded(title: str, blocks: Sequence[Html], *, opened: bool = False) -> Html:
+def folded(title: str, blocks: Sequence[Html]) -> Html:
     """Return blocks that fold under a title."""
-    state = " open" if opened else ""
-    return f"<details{state}><summary>{escape(title)}</summary>{''.join(blocks)}</details>"
+    return f"<details><summary>{escape(title)}</summary>{''.join(blocks)}</details>"
 
 
 def gallery(queries: Sequence[Answers]) -> Html:

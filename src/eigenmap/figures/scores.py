@@ -83,8 +83,8 @@ def default_metrics(series: Sequence[Scores]) -> list[str]:
     return chosen or known[:1]
 
 
-def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> list[Panel]:
-    """Return the curves of one metric, one panel per share of the labels; `words` labels the axis."""
+def panels(series: Sequence[Scores], metric: str) -> list[Panel]:
+    """Return the curves of one metric, one panel per share of the labels."""
     known = _common_metrics(series)
     if metric not in known:
         raise EigenmapError(f"{metric} is not in all of these files; they contain {', '.join(known) or 'nothing'}.")
@@ -95,7 +95,7 @@ def panels(series: Sequence[Scores], metric: str, words: str | None = None) -> l
     return [
         Panel(
             "" if share is None else f"{100 * share:g} % of the labels",
-            words or words_for(metric),
+            words_for(metric),
             [
                 _curve(numbered_key(number), name, files, metric, share)
                 for number, (name, files) in enumerate(named.items())

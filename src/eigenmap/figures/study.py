@@ -67,7 +67,7 @@ class Study:
     protocol: str = ""
 
 
-def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
+def read_run(folder: Path) -> TrainedRun:
     """Read a run; without metrics its history is empty."""
     metrics = folder / METRICS_FILE
     if metrics.is_file() and not (folder / DESCRIPTION).is_file():
@@ -75,7 +75,7 @@ def read_run(folder: Path, name: str = "run", title: str = "") -> TrainedRun:
             f"{folder} has metrics but no model, since its training has not finished; use `eigenmap fit ... --resume`."
         )
     model = Eigenmap.load(folder)
-    return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder, name, title)
+    return TrainedRun(model, read(metrics) if metrics.is_file() else [], folder)
 
 
 def draw_figures(study: Study, wanted: Collection[str] = FIGURES) -> dict[str, Figure]:

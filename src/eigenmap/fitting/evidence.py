@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.rows import spread
 from eigenmap.fitting.align import Criteria, Evidence
 from eigenmap.model import CodeSource
 from eigenmap.networks import Network, code_rows
@@ -208,7 +209,7 @@ def _joined(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 def _plain_mean(rows: Callable[[Tensor], Tensor], pairs: ImagePairs, at_most: int) -> Tensor:
     """Return the mean of rows(x) over at most `at_most` training images without augmentation, evenly spread."""
-    numbers = torch.linspace(0, len(pairs) - 1, min(len(pairs), at_most), device=pairs.store.index_device).long()
+    numbers = spread(len(pairs), at_most, pairs.store.index_device)
     sums = [
         rows(pairs.views.plain(pairs.store.take(chunk), pairs.aspects_at(chunk))).double().sum(0)
         for chunk in torch.split(numbers, BATCH)

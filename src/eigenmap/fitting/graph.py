@@ -17,6 +17,7 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.rows import spread
 from eigenmap.core.words import count
 from eigenmap.data.graphs.adjacency import Adjacency, Tick, part_of
 from eigenmap.data.graphs.graph import load_graph
@@ -325,9 +326,7 @@ def _mostly_zero(x: Tensor | SparseRows) -> bool:
 
 def _sample(x: Tensor) -> tuple[Tensor, ...]:
     """Return up to 100,000 row numbers, in strips, since the features may be a memory map larger than memory."""
-    rows = torch.linspace(0, len(x) - 1, min(len(x), 100_000)).long()
-    # Beyond 16 million nodes float32 may round the last number up.
-    return torch.split(rows.clamp_(max=len(x) - 1).to(x.device), 4096)
+    return torch.split(spread(len(x), 100_000).to(x.device), 4096)
 
 
 def _pairs(recipe: GraphRecipe, walk: Adjacency, seed: int, fabric: Fabric) -> GraphPairs:

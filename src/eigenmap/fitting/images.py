@@ -136,15 +136,13 @@ def fit_images(
     # Check everything possible before reading the images, which may take a long time.
     check_length(steps, minutes, settings.get("epochs"))
     _check_kinds(encoder, standardisation)
-    _check_names(chosen, encoder_weights)
-    _check_batch(chosen)
+    check_recipe(chosen, encoder_weights)
     if chosen.epochs == 0:
         _check_untrained(chosen, encoder, encoder_weights, length=steps or minutes)
     machines(options.config(chosen, steps or 1))
     build(chosen.objective, **chosen.objective_options)
 
-    usual = IMAGENET_STANDARDISATION if chosen.imagenet_pixels else Standardisation()
-    standardisation = standardisation or usual
+    standardisation = standardisation or usual_standardisation(chosen)
     data = load_for(images, chosen, standardisation.channels, strict, reading, options.say)
     classes = classes_of(data) if monitor_labels else None
     train_rows, held_rows = _split(data, options.seed)
@@ -313,8 +311,8 @@ def _check_kinds(encoder: object, standardisation: object) -> None:
         raise EigenmapError(f"standardisation must be Standardisation(mean=..., std=...), not {standardisation!r}.")
 
 
-def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
-    """Refuse views, encoders and files that do not exist."""
+def check_recipe(recipe: Recipe, encoder_weights: str | Path | None = None) -> None:
+    """Refuse views, encoders and files that do not exist, and batches, codes or projectors that are too small."""
     policies = two_views(recipe.views)
     require_encoder(recipe.encoder)
     if recipe.whole_images and any(policy.rotation for policy in policies):
@@ -323,6 +321,7 @@ def _check_names(recipe: Recipe, encoder_weights: str | Path | None) -> None:
         raise EigenmapError(f"read_size is {recipe.read_size}: give an image_size that is no larger.")
     if encoder_weights is not None and not a_path(encoder_weights, "encoder_weights").is_file():
         raise EigenmapError(f"The weights file {encoder_weights} does not exist.")
+    _check_batch(recipe)
 
 
 def _check_untrained(recipe: Recipe, encoder: object, encoder_weights: str | Path | None, length: float | None) -> None:
@@ -350,12 +349,16 @@ def _check_batch(recipe: Recipe) -> None:
         )
 
 
-def prepared_input(recipe: Recipe, data: ImageSet, standardisation: Standardisation | None = None) -> ImageInput:
+def usual_standardisation(recipe: Recipe) -> Standardisation:
+    """Return the standardisation of a recipe's pixels."""
+    return IMAGENET_STANDARDISATION if recipe.imagenet_pixels else Standardisation()
+
+
+def prepared_input(recipe: Recipe, data: ImageSet, standardisation: Standardisation) -> ImageInput:
     """Return the image preprocessing of a recipe."""
     size = recipe.read_size or recipe.image_size or data.size
     view = recipe.image_size if recipe.image_size not in (None, size) else None
-    usual = IMAGENET_STANDARDISATION if recipe.imagenet_pixels else Standardisation()
-    return ImageInput(size, data.channels, standardisation or usual, view)
+    return ImageInput(size, data.channels, standardisation, view)
 
 
 def load_for(
@@ -380,15 +383,15 @@ def log_skipped(data: ImageSet, say: LogFunction) -> None:
     log_left_out(data.skipped, len(data), say)
 
 
-def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: LogFunction, at_most: int = 10) -> None:
-    """Report the files that were left out and why; `images` were read."""
+def log_left_out(skipped: Sequence[tuple[str, str]], images: int, say: LogFunction) -> None:
+    """Report the files that were left out, and why for the first ten; `images` were read."""
     if not skipped:
         return
     say(f"{len(skipped):,} of {images + len(skipped):,} files could not be read and were left out:")
-    for name, reason in skipped[:at_most]:
+    for name, reason in skipped[:10]:
         say(f"  {name}: {reason}")
-    if len(skipped) > at_most:
-        say(f"  ... and {len(skipped) - at_most:,} more")
+    if len(skipped) > 10:
+        say(f"  ... and {len(skipped) - 10:,} more")
 
 
 def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:

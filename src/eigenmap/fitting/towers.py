@@ -27,7 +27,7 @@ from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 from eigenmap.fitting import pipeline
 from eigenmap.fitting.heads import BATCH, CHECKED
-from eigenmap.fitting.images import ImageTask, load_for, prepared_input
+from eigenmap.fitting.images import ImageTask, check_recipe, load_for, prepared_input, usual_standardisation
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
 from eigenmap.fitting.vectors import facts_of
@@ -122,9 +122,11 @@ def fit_towers(
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**settings)
     if chosen.epochs == 0:
         raise EigenmapError("epochs=0 trains nothing: use fit_vectors for existing features.")
+    check_recipe(chosen)
     build(chosen.objective, **chosen.objective_options)
     texts = load_vectors(vectors)
-    data = load_for(images, chosen, None, True, reading, options.say)
+    standardisation = usual_standardisation(chosen)
+    data = load_for(images, chosen, standardisation.channels, True, reading, options.say)
     if len(data) != len(texts):
         raise EigenmapError(
             f"There are {len(data):,} images, but {texts.name} has {len(texts):,} rows; give one vector per image."
@@ -143,8 +145,9 @@ def fit_towers(
         data.pixels,
         torch.from_numpy(pairs.fit[0].i),
         held,
-        prepared_input(chosen, data),
+        prepared_input(chosen, data, standardisation),
         digest=data.digest(),
+        aspects=data.aspects,
     )
     return pipeline.fit(TowerTask(image, pairs, whole_number(width, "width")), options)
 
@@ -185,7 +188,7 @@ class TowerTask:
         spec, head = EncoderSpec(recipe.encoder, recipe.stem), VectorEncoderSpec(self.width)
         stored = self.image.network(spec, seed)
         views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
-        left = NumberedTower(stored, ImageViews(self.image.pixels, views, seed))
+        left = NumberedTower(stored, ImageViews(self.image.pixels, views, seed, self.image.aspects))
         right = self._vector_tower(head)
         rows = PairRows(self.pairs.fit)
         place = fabric.device, fabric.global_rank, fabric.world_size
@@ -249,18 +252,19 @@ class ImageViews:
     A random view depends only on the seed and the images of its batch, so a resumed run sees the same views.
     """
 
-    def __init__(self, pixels: Tensor, views: TwoViews, seed: int) -> None:
-        self.pixels, self.views, self.seed = pixels, views, seed
+    def __init__(self, pixels: Tensor, views: TwoViews, seed: int, aspects: Tensor | None) -> None:
+        self.pixels, self.views, self.seed, self.aspects = pixels, views, seed, aspects
 
     def __call__(self, numbers: Tensor, training: bool) -> Tensor:
         """Return standardised views (B, C, H, W) on the device of the numbers."""
         where = numbers.cpu()
         images = self.pixels[where].to(numbers.device)
+        aspects = None if self.aspects is None else self.aspects[where]
         if not training:
-            return self.views.plain(images)
+            return self.views.plain(images, aspects)
         order = torch.arange(1, len(where) + 1)
         drawn = torch.Generator().manual_seed((self.seed * 1_000_003 + int((where * order).sum())) % 2**63)
-        return self.views(images, drawn)[0]
+        return self.views(images, drawn, aspects)[0]
 
     def __deepcopy__(self, memo: object) -> ImageViews:
         return self

@@ -47,7 +47,7 @@ def model_folder(path_or_name: str | Path, revision: str | None = None) -> Path:
         raise EigenmapError(f"{name} does not exist here, and cannot be downloaded: {_first_line(error)}") from error
 
 
-def publish(folder: Path, name: str, card: str, *, private: bool = False, message: str = "Upload model") -> str:
+def publish(folder: Path, name: str, card: str, *, private: bool = False) -> str:
     """Upload the model in a folder with its card, creating the repository if needed; return its address.
 
     The account is the one that `hf auth login` stored, or the token in the environment variable HF_TOKEN.
@@ -62,7 +62,7 @@ def publish(folder: Path, name: str, card: str, *, private: bool = False, messag
             (Path(staging) / CARD).write_text(card, encoding="utf-8")
             api = hub.HfApi()
             api.create_repo(name, private=private, exist_ok=True)
-            done = api.upload_folder(repo_id=name, folder_path=staging, commit_message=message)
+            done = api.upload_folder(repo_id=name, folder_path=staging, commit_message="Upload model")
         except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
             raise EigenmapError(f"{name} cannot be uploaded: {_first_line(error)}") from error
     return str(getattr(done, "repo_url", name))

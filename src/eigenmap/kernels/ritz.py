@@ -26,6 +26,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.operator import Operator, uniform
+from eigenmap.spectrum.ritz import signs
 
 Span = Callable[[Tensor], Tensor]
 """x (B, d) -> (B, m) functions to be combined linearly."""
@@ -100,7 +101,7 @@ def solve(span: Span, operator: Operator, k: int, scale: Tensor, seed: int, ridg
         if len(values) == len(mu) and float(remaining.mean()) < float(outside.mean()):
             mu, head, outside = values, fitted, remaining
     residual = outside if distance == NEAR else _residual(span, head, mu, operator, NEAR * scale, seed + 1)
-    return Solution(head * _signs(H @ head), mu, residual, outside, rank, spanned)
+    return Solution(head * signs(H @ head), mu, residual, outside, rank, spanned)
 
 
 def _spreads(operator: Operator, distance: float) -> tuple[float, ...]:
@@ -194,9 +195,3 @@ def _residual(span: Span, head: Tensor, mu: Tensor, operator: Operator, distance
     error, size = (span(z[valid]) @ head - image).norm(dim=0), image.norm(dim=0)
     residual: Tensor = error / size.clamp_min(torch.finfo(image.dtype).tiny)
     return residual
-
-
-def _signs(values: Tensor) -> Tensor:
-    """Return signs that make each function positive where it is largest, so that equal fits give equal codes."""
-    largest = values.gather(0, values.abs().argmax(0, keepdim=True))
-    return torch.where(largest < 0, -1.0, 1.0).to(values)

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.moments import PairMoments, Sides
-from eigenmap.spectrum import Alignment, Moments, quotients
+from eigenmap.spectrum import Alignment, Moments
+from eigenmap.spectrum.ritz import Judge, signs
 
 RANK = 1e-9
 """Share of the largest variance below which a direction is ignored."""
@@ -74,8 +75,7 @@ def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, r
     rho = torch.where(scale > 0, shared / scale.clamp(min=1e-300), 0.0).clamp(-1.0, 1.0)
     order = rho.sort(descending=True, stable=True).indices
     left, right, rho = left[:, order], right[:, order], rho[order]
-    # The sign of a singular vector is arbitrary; fix it so that equal runs give equal codes.
-    sign = left.gather(0, left.abs().argmax(0, keepdim=True)).sign()
+    sign = signs(left)
     noise = held_out.noise()
     return TwoMaps(
         Alignment(of.mean, left * sign, rho, power[order], ridge=ridge, noise=noise),
@@ -104,8 +104,7 @@ def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened:
     C, _ = fit.about(m)
     variance, basis = _directions(C)
     rotation = basis * variance.pow(-whitened / 2)
-    largest = rotation.gather(0, rotation.abs().argmax(0, keepdim=True))
-    return judged(rotation * largest.sign(), m, held_out)
+    return judged(rotation * signs(rotation), m, held_out)
 
 
 def prefix(held_out: Moments) -> Alignment:
@@ -117,9 +116,9 @@ def prefix(held_out: Moments) -> Alignment:
 
 def judged(rotation: Tensor, m: Tensor, held_out: Moments, own_order: bool = False) -> Alignment:
     """Return the map with the held-out eigenvalue and variance of each feature, in the given order."""
-    C, A = held_out.about(m)
-    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
-    return Alignment(m, rotation, mu, power, own_order=own_order, noise=held_out.noise())
+    judge = Judge.of(held_out, m)
+    mu, power = judge.quotients(rotation)
+    return Alignment(m, rotation, mu, power, own_order=own_order, noise=judge.noise)
 
 
 def principal_axes(rows: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

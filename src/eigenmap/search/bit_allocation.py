@@ -57,11 +57,11 @@ def allocate_bytes(
     return groups[::-1]
 
 
-def group_errors(variance: NDArray[np.float64], bits: float = BITS) -> NDArray[np.float64]:
-    """Return the error of a group of the first feature, of the first two, ... with this many bits."""
+def group_errors(variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the error of a group of the first feature, of the first two, ..., described by `BITS` bits."""
     errors = np.empty(len(variance))
     for size in range(1, len(variance) + 1):
-        errors[size - 1] = water_filling(variance[:size], bits)
+        errors[size - 1] = water_filling(variance[:size], BITS)
     return errors
 
 

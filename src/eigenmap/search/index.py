@@ -278,21 +278,27 @@ class CodeIndex:
 
     def _write(self, mode: Literal["add", "update", "upsert"], codes: Any, ids: Iterable[Id], metadata: Any) -> None:
         rows = checks.matrix(codes, "codes")
-        if self._make is not None and mode != "update":
-            self._begin(rows.shape[1])
-        if rows.shape[1] != self.n_components:
-            raise EigenmapError(
-                f"codes have {rows.shape[1]} features, but this index contains codes of {self.n_components}"
-            )
+        if self._make is None or mode == "update":
+            self._require_length(rows)
         names = checks.names(ids)
         if len(names) != len(rows):
             raise EigenmapError(f"there are {len(rows)} codes but {len(names)} ids; give one id per code")
         known = checks.metadata(metadata, len(names))
+        if not names:
+            return
+        if self._make is not None:  # only valid codes determine the length
+            self._begin(rows.shape[1])
+            self._require_length(rows)  # another thread may have been first
         if self.metric == "inner":
             checks.products(rows, "codes")
-        if names:
-            self.backend.write(mode, rows, names, known)
-            self._measured = {}
+        self.backend.write(mode, rows, names, known)
+        self._measured = {}
+
+    def _require_length(self, rows: Floats) -> None:
+        if rows.shape[1] != self.n_components:
+            raise EigenmapError(
+                f"codes have {rows.shape[1]} features, but this index contains codes of {self.n_components}"
+            )
 
     def delete(self, ids: Iterable[Id]) -> None:
         """Remove items. If one of them does not exist, none is removed."""
@@ -397,8 +403,9 @@ class CodeIndex:
         Each query is excluded from its own results. Later searches with these settings report this recall.
         """
         stages = self.stages(top, dim, shortlist_dim, shortlist, funnel)
-        items = self._still()
-        measured = self._measured  # belongs to these items, even if others change the index meanwhile
+        self._still()  # discards what was measured on an index that this one replaced
+        measured = self._measured  # taken before the items: any change from here on discards it
+        items = still(self.backend)
         share = measured[tuple(stages)] = measure_recall(items, stages, whole_number(queries, "queries"), seed)
         return share
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeAlias
@@ -23,18 +23,14 @@ from eigenmap.search.snapshot import Snapshot
 
 Place: TypeAlias = str | os.PathLike[str]
 
-Finish: TypeAlias = Callable[[Directory], object]
-
 _COPIED_BYTES = 128 * 2**20
 
 
-def save_index(
-    backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None, finish: Finish | None = None
-) -> None:
+def save_index(backend: Backend, path: Place, *, overwrite: bool, model_dir: Place | None) -> None:
     """Write the items of any back end as a directory, without deleted rows.
 
     An index that is saved over itself is locked, so that no change by another process is lost, and keeps its model and
-    everything else in its directory. `finish` adds to the new directory before it is moved into place.
+    everything else in its directory.
     """
     require_path(path)
     own = _directory_at(backend, Path(path))
@@ -44,25 +40,7 @@ def save_index(
         _copy_items(items, directory)
         if own is not None:
             _carry_over(own, directory, model_dir is None)
-        _finish(directory, model_dir, finish)
-
-
-def build_index(
-    about: IndexSpec,
-    batches: Iterable[ItemBatch],
-    path: Place,
-    *,
-    overwrite: bool,
-    model_dir: Place | None,
-    finish: Finish | None = None,
-) -> int:
-    """Build an index from a stream of items in constant memory; return their number."""
-    with building(about, path, overwrite=overwrite, model_dir=model_dir) as made:
-        for batch in joined(batches):
-            made.add(batch)
-        if finish is not None:
-            finish(made.directory)
-    return made.items
+        _finish(directory, model_dir)
 
 
 class UnfinishedIndex:
@@ -84,21 +62,23 @@ class UnfinishedIndex:
 
 @contextmanager
 def building(about: IndexSpec, path: Place, *, overwrite: bool, model_dir: Place | None) -> Iterator[UnfinishedIndex]:
-    """Fill an index, which is moved into place with its model when the block ends without an error."""
+    """Fill an index in constant memory; it is moved into place with its model if the block succeeds.
+
+    with building(IndexSpec(256), "photos.index", overwrite=False, model_dir=None) as made:
+        made.add(batch)
+    """
     require_path(path)
     with staged_index(Path(path), about, overwrite) as directory:
         made = UnfinishedIndex(about, directory)
         yield made
         if not made.items:
             raise EigenmapError("there are no codes to index")
-        _finish(directory, model_dir, None)
+        _finish(directory, model_dir)
 
 
-def _finish(directory: Directory, model_dir: Place | None, finish: Finish | None) -> None:
-    """Add everything besides the items to the directory, and record the parts."""
+def _finish(directory: Directory, model_dir: Place | None) -> None:
+    """Add the model to the directory, and record the parts."""
     _copy_model(directory, model_dir)
-    if finish is not None:
-        finish(directory)
     note_parts(directory)
 
 

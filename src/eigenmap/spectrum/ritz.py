@@ -55,6 +55,10 @@ class Judge(NamedTuple):
         """Return the moments of `held_out` about m."""
         return cls(m, *held_out.about(m), held_out.noise())
 
+    def quotients(self, rotation: Tensor) -> tuple[Tensor, Tensor]:
+        """Return eigenvalue and variance of each column of a rotation."""
+        return quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (self.A, self.C)))
+
 
 class Principal(NamedTuple):
     """Moments of `fit` in the eigenbasis of C, without zero-variance directions; computed once for all ridges."""
@@ -101,13 +105,21 @@ def _sorted(rotation: Tensor, judge: Judge, ridge: float) -> Alignment:
     Only features whose eigenvalues exceed the noise move. The others keep the order of `fit`, which is independent of
     the held-out noise: if they were sorted too, the luckiest of many zeros would come first and look real.
     """
-    m, C, A, noise = judge
-    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A, C)))
+    noise = judge.noise
+    mu, power = judge.quotients(rotation)
     order = mu.masked_fill(_doubtful(mu, noise), 0.0).sort(descending=True, stable=True).indices
     rotation = rotation[:, order]
-    # The sign of an eigenvector is arbitrary; fix it so that equal runs give equal codes.
-    largest = rotation.gather(0, rotation.abs().argmax(0, keepdim=True))
-    return Alignment(m, rotation * largest.sign(), _settled(mu[order], noise), power[order], ridge=ridge, noise=noise)
+    rotation, mu = rotation * signs(rotation), _settled(mu[order], noise)
+    return Alignment(judge.m, rotation, mu, power[order], ridge=ridge, noise=noise)
+
+
+def signs(vectors: Tensor) -> Tensor:
+    """Return the sign of the largest entry of each column, (1, r).
+
+    The sign of an eigenvector or singular vector is arbitrary; multiplying by this one makes equal runs give equal
+    codes.
+    """
+    return vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
 
 
 def _doubtful(mu: Tensor, noise: float) -> Tensor:

@@ -32,8 +32,8 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum.alignment import Alignment
 from eigenmap.spectrum.moments import Moments
-from eigenmap.spectrum.quality import RECALL_LENGTHS, captured, recall_curve
-from eigenmap.spectrum.ritz import COLLAPSED, align, quotients
+from eigenmap.spectrum.quality import PREFIXES, RECALL_LENGTHS, available, captured_by, recall_curve
+from eigenmap.spectrum.ritz import COLLAPSED, Judge, align, signs
 
 HEAD = 6
 """Maximum number of features of the head."""
@@ -70,12 +70,13 @@ def staged_alignment(
     stages = torch.cat([first, _tail(C, first, width)], dim=1)
     other = A[:, :width] if order == "encoder" else A @ stages
     rotation = _by_shared_variance(stages, other)[:, :n_components]
-    C_held, A_held = held_out.about(m)
-    mu, power = quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (A_held, C_held)))
-    found = Alignment(m, rotation, mu, power, ridge=RIDGE, head=first.shape[1], noise=held_out.noise())
+    judge = Judge.of(held_out, m)
+    mu, power = judge.quotients(rotation)
+    found = Alignment(m, rotation, mu, power, ridge=RIDGE, head=first.shape[1], noise=judge.noise)
+    quality = captured_by(found, judge, PREFIXES)
     codes = [found.apply(z.to(rotation), unit=False) for z in held_out_pairs]
-    lengths = [d for d in RECALL_LENGTHS if d <= found.n_components]
-    return replace(found, quality=captured(found, held_out), recall=recall_curve(codes, lengths)).to("cpu")
+    recall = recall_curve(codes, available(found, RECALL_LENGTHS))
+    return replace(found, quality=quality, recall=recall).to("cpu")
 
 
 def _head(fit: Moments, held_out: Moments, C: Tensor, width: int, most: int) -> Tensor:
@@ -107,5 +108,4 @@ def _by_shared_variance(stages: Tensor, A: Tensor) -> Tensor:
     """Rotate the columns of `stages` so that those sharing most with y(x+) come first; A is E[z(x) y(x+)^T]."""
     order, _, _ = torch.linalg.svd(stages.T @ A, full_matrices=True)
     rotation: Tensor = stages @ order
-    # The sign of a singular vector is arbitrary; fix it so that equal runs give equal codes.
-    return rotation * rotation.gather(0, rotation.abs().argmax(0, keepdim=True)).sign()
+    return rotation * signs(rotation)

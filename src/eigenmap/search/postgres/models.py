@@ -15,14 +15,8 @@ from eigenmap.search.postgres.session import Session
 _TABLE = "eigenmap_models"
 
 
-def store_model(url: str, run: Path) -> None:
-    """Store a model in the table `eigenmap_models`, once."""
-    with closing(Session(url, connect(url))) as session:
-        session.write(model_writer(run))
-
-
 def model_writer(run: Path) -> Callable[[Connection], None]:
-    """Return a function that stores a model in the transaction of its caller."""
+    """Return a function that stores a model, once, in the transaction of its caller."""
     fingerprint = Eigenmap.fingerprint(run)
     files = [path.read_bytes() for path in (run / DESCRIPTION, weights_file(run))]
 

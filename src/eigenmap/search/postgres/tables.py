@@ -71,13 +71,13 @@ def stored_comment(connection: Connection, table: Table) -> Any:
     return parse_json((comment and comment[0]) or "")
 
 
-def creation(table: Table, id_type: str, *, suffix: str = "") -> list[sql.Composed]:
+def creation(table: Table, id_type: str) -> list[sql.Composed]:
     """Return the statements that create an empty table, its indexes and its function."""
     statements = [
-        table.create(id_type, suffix=suffix),
-        table.keep_inline(suffix=suffix),
-        *indexing(table, suffix=suffix),
-        table.comment(suffix=suffix),
+        table.create(id_type),
+        table.keep_inline(),
+        *indexing(table),
+        table.comment(),
         table.drop_function(),
         table.function(id_type),
     ]
