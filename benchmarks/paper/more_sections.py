@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.common.pages import NOT_RUN, figure, table
 from benchmarks.common.plan import Stored
 from benchmarks.graphs.jobs import SETS
-from benchmarks.paper import cost, detection, nodes, pictures, published, small_k
+from benchmarks.paper import cost, detection, gaussian, nodes, pictures, published, small_k
 from benchmarks.paper.probes import every, stored_result
 from benchmarks.vision import jobs as vision
 from eigenmap.reproduce.table_1 import TABLE_1 as METHODS_OF_TABLE_1
@@ -108,17 +108,14 @@ def table_6(stored: Stored) -> str:
     lines = [
         [
             method,
-            *(
-                " / ".join(_accuracy(row) for row in rows if row["method"] == method) or NOT_RUN
-                for rows in ran.values()
-            ),
+            *(" / ".join(accuracy(row) for row in rows if row["method"] == method) or NOT_RUN for rows in ran.values()),
         ]
         for method in methods
     ]
     return text + table(("method", *ran), lines)
 
 
-def _accuracy(row: dict[str, Any]) -> str:
+def accuracy(row: dict[str, Any]) -> str:
     return "collapsed" if row["accuracy"] is None else f"{100 * row['accuracy']:.1f}"
 
 
@@ -234,6 +231,30 @@ textures, not things:
 def figures(stored: Stored) -> str:
     """The pictures, once they are drawn."""
     return PICTURES if stored.has(pictures.NAME) else f"{PICTURES.splitlines()[0]}\n\nNot run yet."
+
+
+RBF = """\
+## Figure: eigenfunctions of the Gaussian kernel
+
+Paper: curves of three functions that lie close to the true ones, without numbers. Ours: raw outputs of a network of
+width {width} trained on the paper's objective (alpha {alpha:g}, {steps} steps), and the first three of {functions}
+functions of `NeuralEigenmap`. Alignment |<psi_j, phi_j>| with the true functions on [-2, 2] (1: equal), and the largest
+inner product of two learned functions (0: orthogonal). The picture is on the page on
+[eigenfunctions](eigenfunctions.md)."""
+
+
+def gaussian_kernel(stored: Stored) -> str:
+    results = gaussian.stored_results(stored)
+    if not results:
+        return f"{RBF.splitlines()[0]}\n\nNot run yet."
+    rows = []
+    for key, title in (("paper", "the paper's objective"), ("ours", "`NeuralEigenmap`")):
+        of_function = [[result[key]["alignment"][j] for result in results] for j in range(gaussian.PAPER_FUNCTIONS)]
+        largest = [result[key]["largest_off_diagonal"] for result in results]
+        rows.append([title, *map(figure, of_function), figure(largest), str(len(results))])
+    head = ("learned by", "1", "2", "3", "largest inner product", "seeds")
+    settings = {name: results[0]["paper"][name] for name in ("alpha", "width", "steps")}
+    return f"{RBF.format(**settings, functions=gaussian.FUNCTIONS)}\n\n{table(head, rows)}"
 
 
 def hours(stored: Stored) -> str:
