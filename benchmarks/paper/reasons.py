@@ -52,7 +52,7 @@ small on Amazon Computers ([graphs](graphs.md#how-well-it-works)). Our default d
 
 UNKNOWN = """\
 Whether the same holds for ResNet-50 and {paper_steps:,} steps on ImageNet cannot be told from these runs. In the paper,
-the unordered form is first there, 0.3 points above SimSiam; the rivals' numbers come from other authors' runs."""
+the unordered form is first there, 0.3 points above SimSiam; most of the rivals' numbers come from other authors."""
 
 
 def search(method: str, epochs: int, stored: Stored) -> Grid:
