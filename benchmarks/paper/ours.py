@@ -8,7 +8,7 @@ from statistics import mean
 
 from benchmarks.common.plan import Stored
 from benchmarks.graphs import RESULTS as GRAPHS
-from benchmarks.paper import cost, detection, gaussian, more_sections, nodes, page, pictures, sections
+from benchmarks.paper import code_sections, cost, detection, gaussian, more_sections, nodes, page, pictures, sections
 from benchmarks.vision import RESULTS as VISION
 from eigenmap.reproduce import METHODS
 from eigenmap.reproduce.table_5 import TITLES
@@ -121,7 +121,7 @@ def alignments(stored: Stored) -> str:
 
 def short_codes(stored: Stored) -> str:
     """Four features on COCO: the ordered form, PCA of SCL, our code."""
-    rows = more_sections.short_rows("coco", "map_over_found@5000", stored, (4,))
+    rows = code_sections.short_rows("coco", "map_over_found@5000", stored, (4,))
     words = {row[0]: row[1].split()[0] for row in rows}
     return (
         f"COCO 96, 4 features: ordered {words[rows[0][0]]}, SCL + PCA {words['SCL + PCA']}, "
@@ -134,7 +134,7 @@ def curves(stored: Stored) -> str:
     metric = "map_over_found@1000"
 
     def at(method: str, rate: float, code: str) -> str:
-        results = more_sections.results_of("cifar10", method, rate, stored)
+        results = code_sections.results_of("cifar10", method, rate, stored)
         values = [row[metric] for each in results for row in each["retrieval"][code] if row["dim"] == 16]
         return f"{mean(values):.3f}" if values else NOT_RUN
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common.pages import NOT_RUN, figure, table
 from benchmarks.common.plan import Stored
-from benchmarks.paper import more_sections, reasons, sections, table_1, verdicts
+from benchmarks.paper import code_sections, more_sections, reasons, sections, table_1, verdicts
 from benchmarks.paper.verdicts import results_of
 from benchmarks.vision import RESULTS as VISION
 
@@ -62,8 +62,9 @@ Notes:
 NOT_YET = """\
 ## Not run
 
-For lack of time on a GPU, the following were not run: {items}. `python -m benchmarks paper missing` lists the jobs,
-most valuable first. At the paper's scale nothing was run, for lack of ImageNet, COCO and OGBN-Products.
+Time on a GPU was short. These were not run, and `python -m benchmarks paper missing` lists the prepared jobs:
+
+{items}
 
 Every item runs by name: `eigenmap reproduce --list`. The ImageNet recipes are on the page on
 [training at scale](training-at-scale.md)."""
@@ -72,8 +73,8 @@ Every item runs by name: `eigenmap reproduce --list`. The ImageNet recipes are o
 SECTIONS = (
     more_sections.table_5,
     more_sections.table_6,
-    more_sections.tables_7_8,
-    more_sections.retrieval,
+    code_sections.tables_7_8,
+    code_sections.retrieval,
     more_sections.figures,
     more_sections.gaussian_kernel,
     more_sections.test_cost,
@@ -127,5 +128,5 @@ def page(folder: Path) -> str:
     parts += [section(stored) for section in SECTIONS]
     table_1_left = [job for job in table_1.every() if not stored.has(job.name)]
     left = [f"table-1: {len(table_1_left)} runs"] if table_1_left else []
-    parts.append(NOT_YET.format(items="; ".join([*left, *more_sections.not_run(stored)]) or "nothing"))
+    parts.append(NOT_YET.format(items="\n".join(f"- {item}" for item in [*left, *more_sections.not_run(stored)])))
     return "\n\n".join(parts) + "\n"

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common.pages import NONE, NOT_RUN, table
 from benchmarks.common.plan import Stored
 from benchmarks.graphs.jobs import SETS
-from benchmarks.paper import detection, more_sections, nodes, sections, table_1
+from benchmarks.paper import detection, nodes, sections, table_1
 from eigenmap.reproduce.table_5 import TITLES
 from eigenmap.reproduce.table_6 import RIVALS
 from eigenmap.reproduce.table_6 import TITLES as CODES
@@ -183,8 +183,8 @@ def short_codes(stored: Stored) -> list[str]:
 def of_16_features(stored: Stored) -> dict[str, tuple[Values, Values]]:
     """Return mAP with 16 features of our forms and of the others, by set."""
     found = {}
-    for title, (data, metric) in more_sections.SEARCHED.items():
-        scored = more_sections.short_rows(data, metric, stored, (16,))
+    for title, (data, metric) in code_sections.SEARCHED.items():
+        scored = code_sections.short_rows(data, metric, stored, (16,))
         known = {row[0]: float(row[1].split()[0]) for row in scored if row[1] != NOT_RUN}
         own = {name: known[key] for name, key in ((ORDERED, "the paper's, ordered"), (DEFAULT, "SCL, our code"))}
         others = {
@@ -192,8 +192,8 @@ def of_16_features(stored: Stored) -> dict[str, tuple[Values, Values]]:
             for name, value in known.items()
             if name.startswith("SCL") and name != "SCL, our code"
         }
-        unordered = more_sections.curve(
-            more_sections.results_of(data, "paper-unordered", 0.3, stored), "projector random features", metric, (16,)
+        unordered = code_sections.curve(
+            code_sections.results_of(data, "paper-unordered", 0.3, stored), "projector random features", metric, (16,)
         )[0]
         if unordered != NOT_RUN:
             others["the unordered form with random features"] = float(unordered.split()[0])
