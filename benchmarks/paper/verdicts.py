@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common.pages import NONE, NOT_RUN, table
 from benchmarks.common.plan import Stored
 from benchmarks.graphs.jobs import SETS
-from benchmarks.paper import detection, nodes, sections, table_1
+from benchmarks.paper import code_sections, detection, nodes, sections, table_1
 from eigenmap.reproduce.table_5 import TITLES
 from eigenmap.reproduce.table_6 import RIVALS
 from eigenmap.reproduce.table_6 import TITLES as CODES
