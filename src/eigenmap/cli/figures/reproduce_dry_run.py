@@ -1,50 +1,15 @@
-"""`--dry-run` of the items that train networks: their estimated cost."""
+"""Tables of `--dry-run`: memory, steps and hours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.console import number_table, print_result
-from eigenmap.cli.figures.reproduce_options import ScaleName, write_item
-from eigenmap.cli.options import Device, check_device
-from eigenmap.core.logging import LogFunction
+from eigenmap.cli.figures.reproduce_options import ScaleName
 
 if TYPE_CHECKING:
-    from eigenmap.data.images.released import Released
-    from eigenmap.recipes import Recipe
     from eigenmap.reproduce.dry_run import DryRow
-
-
-def print_dry_run(
-    item: str,
-    scale: ScaleName,
-    data: Path | None,
-    recipes: Sequence[Recipe],
-    device: Device,
-    devices: int,
-    json: Path | None,
-    say: LogFunction,
-    searches: Mapping[str, Released] | None = None,
-    more: Callable[[float], list[DryRow]] | None = None,
-) -> None:
-    """Check the data, measure for a minute, and print memory, steps and hours with their arithmetic.
-
-    `more` measures further rows of an item in the given seconds.
-    """
-    from eigenmap.reproduce.dry_run import dry_run, find_data
-
-    check_device(device)
-    found = find_data(scale.value, data)
-    print_result(f"Data: {found.in_words()}.")
-    for name, lists in (searches or {}).items():
-        print_result(f"Search: {name}: {len(lists.queries):,} queries, {len(lists.gallery):,} images with labels.")
-    seconds = seconds_of(scale)
-    rows = dry_run(recipes, found.train, devices, device.value, seconds, say)
-    rows += more(seconds) if more is not None else []
-    print_rows(rows, devices)
-    write_item(json, item, scale, {"devices": devices, "data": found.counts, "hours": hours(rows), "rows": rows})
 
 
 def seconds_of(scale: ScaleName) -> float:
