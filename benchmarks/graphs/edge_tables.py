@@ -51,7 +51,7 @@ class Row:
 PLAIN = ("logistic", "mlp")
 """Of these two, the one that is better on validation nodes counts."""
 WITH_RAW = ("logistic", "joined", "mlp")
-"""Likewise for ours with edges; the MLP may join raw features to the code too."""
+"""Likewise for ours with edges; the MLP may join raw and averaged features to the code too."""
 OURS = Row("**ours with edges**", "ours", WITH_RAW)
 ALONE = Row("**ours, features alone**, logistic probe", "ours", ("logistic",), "alone")
 GCN = Row("GCN, full batch", "glnn", ("gcn",), "teacher")
@@ -114,9 +114,9 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "APPNP and BGRL get the same edges. Accuracy in percent, mean ± sample standard deviation over seeds and "
         "splits; a row of several classifiers shows the one that is best on validation nodes. For ours these are the "
         "logistic probe of the code, the same joined to features averaged over two steps (missing in results of ours "
-        "from before it was added), and an MLP. *Unseen*: nodes that were not there in training, with their edges at "
-        "inference. The rule that chooses the use of neighbours was "
-        "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
+        "from before it was added), and an MLP. Its input is the code, alone, with features, or with these and averaged "
+        "ones (likewise). *Unseen*: nodes that were not there in training, with their edges at inference. The rule "
+        "that chooses the use of neighbours was settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
         f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
         + _earlier(finished)
         + _too_large(finished)
