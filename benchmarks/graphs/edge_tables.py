@@ -113,13 +113,12 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "The library's default fit; whether and how its codes use neighbours is chosen without labels. A GCN, SIGN, "
         "APPNP and BGRL get the same edges. Accuracy in percent, mean ± sample standard deviation over seeds and "
         "splits; a row of several classifiers shows the one that is best on validation nodes. For ours these are the "
-        "logistic probe of the code, the same joined to features averaged over two steps (missing in results of ours "
-        "from before it was added), and an MLP. Its input is the code, alone, with features, or with these and averaged "
-        "ones (likewise). *Unseen*: nodes that were not there in training, with their edges at inference. The rule "
-        "that chooses the use of neighbours was settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
-        f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
-        + _earlier(finished)
-        + _too_large(finished)
+        "logistic probe of the code, the same joined to features averaged over two steps, and an MLP, whose input is "
+        "the code, alone, with features, or with these and averaged ones. Results of ours from before one of these "
+        "was added do not have it. *Unseen*: nodes that were not there in training, with their edges at inference. "
+        "The rule that chooses the use of neighbours was settled on some of these graphs; the next section tests it "
+        "on others. Actor and Squirrel have one published split. Rows of rivals come from runs of different commits. "
+        f"{_devices(finished)}" + _earlier(finished) + _too_large(finished)
     )
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
