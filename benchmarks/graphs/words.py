@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from statistics import mean
 from typing import Any
 
-from benchmarks.common.pages import NOT_RUN
+from benchmarks.common.pages import NOT_RUN, table
 from benchmarks.graphs.edge_tables import GCN, OURS, Row, values
 from benchmarks.graphs.goals import best
 from benchmarks.graphs.jobs import SETS, Setting
@@ -57,41 +57,59 @@ def findings(finished: Finished) -> Iterator[str]:
 
 
 def in_short(finished: Finished) -> str:
-    """Return the paragraph of docs/results.md on graphs."""
+    """Return the table of docs/results.md on graphs."""
+    rows = {
+        "new nodes, from features alone": _beside_gcn(finished, "unseen", ALL),
+        "new nodes, given their edges as the GCN is": _beside_gcn_with_edges(finished, ALL),
+        "nodes of the training graph, from features alone": _beside_gcn(finished, "seen", ALL),
+    }
     said = (
-        "Codes of nodes that are a function of their features alone, against a tuned GCN: accuracy on five graphs, in "
-        "points, with all training labels, means of three seeds. On new nodes, whose edges the GCN sees, ours is "
-        f"{_against_gcn(finished, 'unseen', ALL)}. If ours is given these edges too, it is "
-        f"{_with_edges(finished, ALL)}. On nodes of the training graph, ours is "
-        f"{_against_gcn(finished, 'seen', ALL)}."
+        "Accuracy beside a tuned GCN, in points: a minus means that ours is behind. All training labels, means of "
+        "three seeds."
     )
-    return textwrap.fill(said, 120)
+    cells = [[name, *(_difference(*pairs[label]) for label in SETS.values())] for name, pairs in rows.items()]
+    return f"{textwrap.fill(said, 120)}\n\n{table(['codes of', *SETS.values()], cells)}"
 
 
-def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
-    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
-    return _listed(
-        {
-            label: (
-                best(finished, data, finished.form(data), setting, share),
-                best(finished, data, "gcn", setting, share),
-            )
-            for data, label in SETS.items()
-        }
-    )
+def _difference(ours: float | None, gcn: float | None) -> str:
+    return NOT_RUN if ours is None or gcn is None else f"{ours - gcn:+.1f}"
 
 
-def _with_edges(finished: Finished, share: float) -> str:
+Beside = Mapping[str, tuple[float | None, float | None]]
+"""Accuracy of ours and of a tuned GCN by set, in percent."""
+
+
+def _beside_gcn(finished: Finished, setting: Setting, share: float) -> Beside:
+    return {
+        label: (
+            best(finished, data, finished.form(data), setting, share),
+            best(finished, data, "gcn", setting, share),
+        )
+        for data, label in SETS.items()
+    }
+
+
+def _beside_gcn_with_edges(finished: Finished, share: float) -> Beside:
     """The same for new nodes, if ours is given their edges too."""
 
     def score(data: str, row: Row) -> float | None:
         found = values(finished, data, row, "unseen", share)
         return mean(found) if found else None
 
-    return _listed({label: (score(data, OURS), score(data, GCN)) for data, label in SETS.items()})
+    return {label: (score(data, OURS), score(data, GCN)) for data, label in SETS.items()}
 
 
-def _listed(pairs: Mapping[str, tuple[float | None, float | None]]) -> str:
+def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
+    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
+    return _listed(_beside_gcn(finished, setting, share))
+
+
+def _with_edges(finished: Finished, share: float) -> str:
+    """The same for new nodes, if ours is given their edges too."""
+    return _listed(_beside_gcn_with_edges(finished, share))
+
+
+def _listed(pairs: Beside) -> str:
     ahead, behind, missing = [], [], []
     for label, (ours, gcn) in pairs.items():
         if ours is None or gcn is None:

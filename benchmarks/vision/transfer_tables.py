@@ -240,10 +240,10 @@ def in_short(results: Path) -> str:
     near, first = (sum(holds(found, DEFAULT)[i] for *_, found in cells) for i in (1, 0))
     lost = next(_lost(runs)).removeprefix(f"- {METRICS[0]}: ")
     said = (
-        f"Of {len(cells)} cells (sets by lengths), the default is first in {first}, and within 2 % or two standard "
-        f"errors of the first in {near}. It loses {lost}"
+        f"The default is first in {first} of {len(cells)} comparisons, and near the first (within 2 % or two standard "
+        f"errors) in {near}. It loses (trained → searched) {lost}"
     )
-    return table(head, emphasise(rows)) + "\n\n" + textwrap.fill(said, 120, break_on_hyphens=False)
+    return textwrap.fill(said, 120, break_on_hyphens=False) + "\n\n" + table(head, emphasise(rows))
 
 
 def _variants(runs: Runs) -> str:
