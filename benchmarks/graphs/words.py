@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from statistics import mean
 from typing import Any
 
-from benchmarks.common.pages import NOT_RUN
+from benchmarks.common.pages import NOT_RUN, table
 from benchmarks.graphs.edge_tables import GCN, HOPS, OURS, RIVALS, Row, values
 from benchmarks.graphs.edges import ALL_SETS
 from benchmarks.graphs.goals import best
@@ -60,35 +60,43 @@ def findings(finished: Finished) -> Iterator[str]:
 
 
 def in_short(finished: Finished) -> str:
-    """Return the paragraph of docs/results.md on graphs."""
+    """Return the table of docs/results.md on graphs."""
+    rows = {
+        "new nodes, from features alone": _beside_gcn(finished, "unseen", ALL),
+        "new nodes, given their edges as the GCN is": _beside_gcn_with_edges(finished, ALL),
+        "nodes of the training graph, from features alone": _beside_gcn(finished, "seen", ALL),
+    }
     said = (
-        "Codes of nodes that are a function of their features alone, against a tuned GCN: accuracy on five graphs, in "
-        "points, with all training labels, means of three seeds. On new nodes, whose edges the GCN sees, ours is "
-        f"{_against_gcn(finished, 'unseen', ALL)}. If ours is given these edges too, it is "
-        f"{_with_edges(finished, ALL, SETS)}. On nodes of the training graph, ours is "
-        f"{_against_gcn(finished, 'seen', ALL)}."
+        "Accuracy beside a tuned GCN, in points: a minus means that ours is behind. All training labels, means of "
+        "three seeds."
     )
-    return textwrap.fill(said, 120)
+    cells = [[name, *(_difference(*pairs[label]) for label in SETS.values())] for name, pairs in rows.items()]
+    return f"{textwrap.fill(said, 120)}\n\n{table(['codes of', *SETS.values()], cells)}"
 
 
-def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
-    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
-    return _listed(
-        {
-            label: (
-                best(finished, data, finished.form(data), setting, share),
-                best(finished, data, "gcn", setting, share),
-            )
-            for data, label in SETS.items()
-        }
-    )
+def _difference(ours: float | None, gcn: float | None) -> str:
+    return NOT_RUN if ours is None or gcn is None else f"{ours - gcn:+.1f}"
 
 
-def _with_edges(finished: Finished, share: float, sets: Mapping[str, str]) -> str:
+Beside = Mapping[str, tuple[float | None, float | None]]
+"""Accuracy of ours and of a tuned GCN by set, in percent."""
+
+
+def _beside_gcn(finished: Finished, setting: Setting, share: float) -> Beside:
+    return {
+        label: (
+            best(finished, data, finished.form(data), setting, share),
+            best(finished, data, "gcn", setting, share),
+        )
+        for data, label in SETS.items()
+    }
+
+
+def _beside_gcn_with_edges(finished: Finished, share: float, sets: Mapping[str, str] = SETS) -> Beside:
     """The same for new nodes, if ours is given their edges too."""
-    return _listed(
-        {label: (_new(finished, data, OURS, share), _new(finished, data, GCN, share)) for data, label in sets.items()}
-    )
+    return {
+        label: (_new(finished, data, OURS, share), _new(finished, data, GCN, share)) for data, label in sets.items()
+    }
 
 
 def _new(finished: Finished, data: str, row: Row, share: float = ALL) -> float | None:
@@ -135,7 +143,17 @@ def _averaged_features(finished: Finished) -> Iterator[str]:
         )
 
 
-def _listed(pairs: Mapping[str, tuple[float | None, float | None]]) -> str:
+def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
+    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
+    return _listed(_beside_gcn(finished, setting, share))
+
+
+def _with_edges(finished: Finished, share: float, sets: Mapping[str, str]) -> str:
+    """The same for new nodes, if ours is given their edges too."""
+    return _listed(_beside_gcn_with_edges(finished, share, sets))
+
+
+def _listed(pairs: Beside) -> str:
     ahead, behind, missing = [], [], []
     for label, (ours, gcn) in pairs.items():
         if ours is None or gcn is None:

@@ -137,22 +137,21 @@ def _ahead(found: Found, job: str) -> str:
 
 
 def in_short(found: Found) -> str:
-    """Return the paragraph of docs/results.md on vectors."""
-    said = []
-    for name, words in (("debian", "Debian package descriptions"), ("wordnet", "WordNet definitions")):
-        job = f"paired-{name}-minilm"
-        full, cells = found.score(job, "prefix", 384), []
-        for length in (32, 64):
-            scores = {method: found.score(job, method, length) for method in ("pca", "cca", "linear", "neural")}
-            known = {method: score for method, score in scores.items() if score is not None}
-            cells.append(f"{length} features: " + ", ".join(f"{SHORT_NAMES[m]} {s:.3f}" for m, s in known.items()))
-        if full is not None:
-            said.append(f"On {words} the full vector of 384 numbers has {full:.3f}. {'. '.join(cells)}.")
-    return "\n".join(
-        line
-        for part in ["Partners found with MiniLM vectors (nDCG@10 on held-out pairs, means over splits).", *said]
-        for line in wrap(part, 120)
+    """Return the table of docs/results.md on vectors."""
+    sets, lengths = {"debian": "Debian", "wordnet": "WordNet"}, (16, 32, 64)
+
+    def cell(name: str, method: str, length: int) -> str:
+        score = found.score(f"paired-{name}-minilm", method, length)
+        return NOT_RUN if score is None else f"{score:.3f}"
+
+    said = (
+        "Partners found by codes of MiniLM's vectors, nDCG@10 on held-out pairs, mean over splits. The full vector of "
+        f"384 numbers has {cell('debian', 'prefix', 384)} on descriptions of Debian packages, and "
+        f"{cell('wordnet', 'prefix', 384)} on definitions of WordNet."
     )
+    head = ["code", *(f"{words}: {length}" for words in sets.values() for length in lengths)]
+    rows = [[words, *(cell(n, method, d) for n in sets for d in lengths)] for method, words in SHORT_NAMES.items()]
+    return "\n".join(wrap(said, 120)) + "\n\n" + table(head, emphasise(rows))
 
 
 def fitted_to(found: Found, job: str) -> str:
