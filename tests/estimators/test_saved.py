@@ -22,6 +22,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, GraphEigenmap, NeuralEigenmap
+from eigenmap import saved as files
 from eigenmap.description import SEAL, description_text
 from eigenmap.estimators.saved import verify_estimator
 from eigenmap.objectives import RitzTrace
@@ -256,6 +257,18 @@ def test_a_model_over_another_of_any_kind(fitted: NeuralEigenmap, tmp_path: Path
     (place / "model.safetensors").rename(place / ".model.safetensors.next")  # a save that was cut short here
     assert_same(NeuralEigenmap.load(place), other)
     assert_same(NeuralEigenmap.load(fitted.save(place)), fitted)
+
+
+def test_a_model_that_another_one_replaces_while_it_is_read(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, find = NeuralEigenmap(2, **SMALL).fit(X), files.weights_of
+
+    def replaced_meanwhile(directory: Path, digest: str) -> files.Weights:
+        monkeypatch.undo()
+        other.save(directory)
+        return find(directory, digest)
+
+    monkeypatch.setattr(files, "weights_of", replaced_meanwhile)
+    assert_same(NeuralEigenmap.load(saved), other)
 
 
 def test_not_fitted(tmp_path: Path) -> None:

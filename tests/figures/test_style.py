@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -111,3 +112,23 @@ def test_a_disk_that_is_full_leaves_no_half_figure(tmp_path: Path, monkeypatch: 
     with pytest.raises(EigenmapError, match="No space left"):
         style.save(drawing(), tmp_path / "curve")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_draw_at_once_do_not_interfere() -> None:
+    before, seen = dict(matplotlib.rcParams), []
+    entered, left = threading.Event(), threading.Event()
+
+    def draw() -> None:
+        with style.styled():
+            entered.set()
+            left.wait(10)
+            seen.append(matplotlib.rcParams["axes.grid"])
+
+    thread = threading.Thread(target=draw)
+    with style.styled():
+        thread.start()
+        entered.wait(0.2)
+    left.set()
+    thread.join()
+    assert seen == [True]
+    assert dict(matplotlib.rcParams) == before

@@ -9,7 +9,7 @@ import torch
 
 from eigenmap import EigenmapError
 from eigenmap.linear.moments import PairMoments
-from eigenmap.linear.solutions import canonical, prefix, principal, rank
+from eigenmap.linear.solutions import canonical, judged_maps, prefix, principal, rank
 from eigenmap.spectrum import align
 from tests.linear.planted import canonical_correlations, planted, two_spaces
 from tests.linear.test_moments import sums
@@ -41,6 +41,16 @@ def test_a_ridge_solves_the_regularised_problem() -> None:
     # A ridge may change the order by held-out correlation, so compare the spaces.
     angle = scipy.linalg.subspace_angles(wanted, found[:, :4])
     assert np.max(angle) < 1e-6
+
+
+def test_a_map_that_ignores_a_feature_keeps_its_partner() -> None:
+    """`linear.into` finds the order of the features by their partners; stored weights may be zero."""
+    x, y = two_spaces()
+    moments = sums(x[:, :3], y[:, :3])
+    left = torch.eye(3, dtype=torch.float64)
+    left[0, 0] = 0.0
+    right = judged_maps(moments.sides(), left, torch.eye(3, dtype=torch.float64), moments).right.rotation
+    assert sorted(right.abs().argmax(0).tolist()) == [0, 1, 2] and bool((right.abs().sum(0) == 1).all())
 
 
 def test_planted_correlations_are_found_on_fresh_pairs() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.pair_batches import PairBatches, PairRows
 from eigenmap.relations.pairs import views
 
@@ -28,3 +30,15 @@ def test_a_pass_visits_every_pair_once_on_all_processes_together() -> None:
     steps = len(halves[0]) // 20
     seen = np.concatenate([half.batch(step).x.numpy() for half in halves for step in range(steps)])
     assert len(np.unique(seen)) == len(seen) == 20 * steps
+
+
+def test_all_processes_have_equally_many_pairs() -> None:
+    """Also if there are fewer pairs than a batch asks for: rows of unequal number could not be joined."""
+    pairs = views(vectors(n=51), [vectors(n=51, seed=1)])
+    rows = PairRows(pairs.fit)
+    assert sum(map(len, pairs.fit)) % 2 == 1
+    for rank in (0, 1):
+        batches = PairBatches(rows, pairs.fit, 64, 0, rank=rank, world_size=2)
+        assert len(batches.batch(0).x) == len(batches) // 2
+    with pytest.raises(EigenmapError, match=r"batch size 21.*processes.* 2"):
+        PairBatches(rows, pairs.fit, 21, 0, world_size=2)

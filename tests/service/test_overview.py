@@ -69,6 +69,12 @@ def test_items_have_the_class_of_their_label() -> None:
     assert len(Overview(many).classes) == 10
 
 
+def test_no_label_is_not_a_class() -> None:
+    items = ItemBatch(["a", "b"], np.zeros((2, 1), np.float32), [{"label": None}, {"label": 0}])
+    view = Overview(items)
+    assert view.classes == ["0"] and base64.b64decode(view.class_codes() or "") == bytes([255, 0])
+
+
 def test_a_sample_is_all_or_as_much_as_fits() -> None:
     given = items(50, 4)
     index = CodeIndex(4)

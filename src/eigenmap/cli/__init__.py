@@ -28,7 +28,7 @@ from eigenmap.cli.figures import (
     reproduce_tables,
 )
 from eigenmap.cli.fit import graph, images, towers, vectors
-from eigenmap.cli.search import advise, index
+from eigenmap.cli.search import advise, index, query
 from eigenmap.cli.streams import guarded_streams
 from eigenmap.core.clock import counted_from
 from eigenmap.core.redaction import redacted

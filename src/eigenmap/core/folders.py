@@ -233,6 +233,14 @@ def is_empty_folder(path: Path) -> bool:
         return False
 
 
+def require_free(folder: Path, force: bool) -> None:
+    """Refuse a file, and a folder that contains something unless `force`."""
+    if folder.exists() and not folder.is_dir():
+        raise EigenmapError(f"{folder} is a file; choose a folder for the output.")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise EigenmapError(f"{folder} exists and is not empty: choose another folder, or use force=True.")
+
+
 def _removed_empty(folder: Path) -> bool:
     """Remove a folder if it is empty and not in use."""
     try:

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 
 from eigenmap.core.addresses import require_path
-from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write, make_folder
+from eigenmap.core.folders import require_free
 from eigenmap.data.images import catalogue
 from eigenmap.demo.methods import TOP, Method
 from eigenmap.evaluation import baselines
@@ -53,10 +53,7 @@ def measure(model: Eigenmap) -> dict[str, Any]:
 def unpack(out: Path, force: bool = False) -> Path:
     """Write `model/` and `queries/*.png` into a folder, and return it."""
     require_path(out)
-    if out.exists() and not out.is_dir():
-        raise EigenmapError(f"{out} is a file; choose a folder for the output.")
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise EigenmapError(f"{out} exists and is not empty: choose another folder, or use force=True.")
+    require_free(out, force)
     load().save(out / "model")
     make_folder(out / "queries")
     queries = catalogue.load("query")

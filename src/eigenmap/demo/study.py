@@ -17,6 +17,7 @@ from eigenmap.core.addresses import require_path
 from eigenmap.core.clock import counted_from
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import require_writable
+from eigenmap.core.folders import require_free
 from eigenmap.core.logging import LogFunction, logged
 from eigenmap.core.words import count
 from eigenmap.data import ImageSet
@@ -170,10 +171,7 @@ def _note_steps(model: Eigenmap, say: LogFunction) -> None:
 def _check(out: Path, force: bool, minutes: float, steps: int | None) -> None:
     """Refuse invalid arguments before anything is computed."""
     require_path(out)
-    if out.exists() and not out.is_dir():
-        raise EigenmapError(f"{out} is a file; choose a folder for the output.")
-    if out.is_dir() and any(out.iterdir()) and not force:
-        raise EigenmapError(f"{out} exists and is not empty: choose another folder, or use force=True.")
+    require_free(out, force)
     if not minutes > 0:
         raise EigenmapError(f"minutes must be above 0, not {minutes}.")
     if steps is not None and steps < 1:

@@ -32,7 +32,7 @@ from eigenmap.estimators.parameters import STORED, completed, stored_twice
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, neighbour_params, tried_kernel
 from eigenmap.kernels.state import check_state, found_state, require_shape, restore, restore_found, solver_state
 from eigenmap.relations.kernel import Kernel
-from eigenmap.saved import read_weights, write_model
+from eigenmap.saved import read_model, write_model
 
 if TYPE_CHECKING:
     from typing import TypeVar
@@ -140,17 +140,14 @@ def load_estimator(
 
 def read_estimator(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read description and tensors, validated as far as possible without the caller's own objects."""
-    about, path = read_sealed(directory, KERNEL_FORMAT, VERSION), directory / DESCRIPTION
-    check_values(about, _WHOLE_FILE, "", path)
+    about, tensors = read_model(directory, _read_description)
+    path = directory / DESCRIPTION
     parameters, fitted = about["parameters"], about["fitted_with"]
-    for name in ("parameters", "fitted_with"):
-        check_values(about[name], _PARAMETERS, f"{name}.", path, open_ended=True)
     if parameters.keys() != fitted.keys() or not about["own"].keys() <= fitted.keys():
         raise EigenmapError(f"{path} is damaged: parameters, fitted_with and own do not match; fit the model again.")
     names, d = about["feature_names"], about["n_features"]
     if names is not None and len(names) != d:
         raise EigenmapError(f"{path} is damaged: feature_names must be {d} texts; fit the model again.")
-    tensors = read_weights(directory, about["weights_sha256"])
     check_state(about["solver"], about["found"], tensors, d, path)
     weights, kernel = directory / WEIGHTS, fitted.get("kernel")
     if kernel == PRECOMPUTED:
@@ -165,6 +162,14 @@ def read_estimator(directory: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if about["found"] is None and kernel in (PRECOMPUTED, NEIGHBOURS):
         raise EigenmapError(f"{path} is damaged: found must be an object for this kernel; fit the model again.")
     return about, tensors
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
+    about, path = read_sealed(directory, KERNEL_FORMAT, VERSION), directory / DESCRIPTION
+    check_values(about, _WHOLE_FILE, "", path)
+    for name in ("parameters", "fitted_with"):
+        check_values(about[name], _PARAMETERS, f"{name}.", path, open_ended=True)
+    return about
 
 
 def verify_estimator(directory: Path) -> list[str]:

@@ -7,7 +7,8 @@
     inline(figure, "mAP against code length")    # for a page; colours follow its light or dark scheme
 
 Colours are those of Okabe and Ito [1], and every series also has its own marker and dash pattern, so that no figure
-depends on colour alone. Figures are made without pyplot, so there is no global state, and threads do not interfere.
+depends on colour alone. Figures are made without pyplot, and matplotlib's settings, which belong to the process, are
+changed by one thread at a time and restored, so that threads do not interfere.
 
 [1] M. Okabe, K. Ito: Color universal design. 2008. https://jfly.uni-koeln.de/color/
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 import html
 import io
 import re
+import threading
 import warnings
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -115,11 +118,16 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def styled() -> AbstractContextManager[None]:
+_drawing = threading.RLock()
+
+
+@contextmanager
+def styled() -> Iterator[None]:
     """Apply the settings of all figures while drawing or saving."""
     import matplotlib
 
-    return matplotlib.rc_context(cast(Any, _SETTINGS))  # matplotlib's type lists all 300 keys
+    with _drawing, matplotlib.rc_context(cast(Any, _SETTINGS)):  # matplotlib's type lists all 300 keys
+        yield
 
 
 def new_figure(width: float = 6.4, height: float = 3.6) -> Figure:

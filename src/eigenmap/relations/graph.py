@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from eigenmap.core.batch import Batch
+from eigenmap.core.batch import Batch, check_batch_size
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.relations.seeds import stream
@@ -148,11 +148,7 @@ class GraphPairs:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        if batch_size < 1 or batch_size % world_size:
-            raise EigenmapError(
-                f"The batch size {batch_size} must be a positive multiple of the number of processes, "
-                f"which is {world_size}."
-            )
+        check_batch_size(batch_size, world_size)
         check_pairs(hops, start, teleport, lazy)
         self.walk, self.batch_size, self.seed = walk, batch_size, seed
         # Two sources of a target are two steps apart, one forward and one backward.

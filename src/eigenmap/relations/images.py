@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.augment.views import SmallCrops, TwoViews
-from eigenmap.core.batch import Batch
+from eigenmap.core.batch import Batch, check_batch_size
 from eigenmap.core.errors import EigenmapError
 from eigenmap.loading.prefetch import Prefetcher
 from eigenmap.loading.store import PixelStore, send
@@ -64,11 +64,7 @@ class ImagePairs:
             raise EigenmapError(
                 f"Pixels must be a uint8 tensor (N, C, H, W), not {pixels.dtype} of shape {tuple(pixels.shape)}."
             )
-        if batch_size < 1 or batch_size % world_size:
-            raise EigenmapError(
-                f"The batch size {batch_size} must be a positive multiple of the number of processes, "
-                f"which is {world_size}."
-            )
+        check_batch_size(batch_size, world_size)
         count = len(pixels) if rows is None else len(rows)
         if batch_size > count:
             raise EigenmapError(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenmap.core.batch import Batch
+from eigenmap.core.batch import Batch, check_batch_size
 from eigenmap.core.devices import moved
 from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.relations.pairs import Part
@@ -88,6 +88,7 @@ class PairBatches:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        check_batch_size(batch_size, world_size)
         count = len(parts)
         self.i = np.concatenate([part.i + rows.first[k] for k, part in enumerate(parts)])
         self.j = np.concatenate([part.j + rows.first[count + k] for k, part in enumerate(parts)])
@@ -95,7 +96,8 @@ class PairBatches:
         if any(part.weights is not None for part in parts):
             each = [np.ones(len(part)) if part.weights is None else part.weights for part in parts]
             self.weights = np.concatenate(each)
-        self.batch_size, self.seed, self.device = min(batch_size, len(self.i)), seed, torch.device(device)
+        self.batch_size = min(batch_size, len(self) // world_size * world_size)
+        self.seed, self.device = seed, torch.device(device)
         self.rank, self.world_size = rank, world_size
         self._order: tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
 

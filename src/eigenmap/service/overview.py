@@ -127,7 +127,8 @@ def _map(values: Floats, x: int, y: int) -> MapPoints:
 
 def _classes(metadata: Sequence[Metadata]) -> tuple[list[str], NDArray[np.uint8]]:
     """Return the most frequent labels and each item's position among them."""
-    labels = [str(item[LABEL]) if LABEL in item else None for item in metadata]
+    given = (item.get(LABEL) for item in metadata)
+    labels = [None if label is None else str(label) for label in given]
     frequent = Counter(label for label in labels if label is not None).most_common(_NAMED_CLASSES)
     names = sorted(label for label, _ in frequent)
     place = {name: i for i, name in enumerate(names)}

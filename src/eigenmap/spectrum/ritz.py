@@ -114,12 +114,13 @@ def _sorted(rotation: Tensor, judge: Judge, ridge: float) -> Alignment:
 
 
 def signs(vectors: Tensor) -> Tensor:
-    """Return the sign of the largest entry of each column, (1, r).
+    """Return the sign, 1 or -1, of the largest entry of each column: (1, r).
 
     The sign of an eigenvector or singular vector is arbitrary; multiplying by this one makes equal runs give equal
     codes.
     """
-    return vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
+    largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+    return torch.where(largest < 0, -1.0, 1.0).to(vectors)
 
 
 def _doubtful(mu: Tensor, noise: float) -> Tensor:

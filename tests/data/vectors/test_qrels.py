@@ -56,3 +56,8 @@ def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         load_ids(tmp_path / "ids.txt", 3)
     with pytest.raises(EigenmapError, match="cannot be read"):
         read_qrels(tmp_path / "none.tsv")
+
+
+def test_only_a_line_feed_ends_a_name(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("a\x0cb\nc\u2028d\x85\n", encoding="utf-8")
+    assert load_ids(tmp_path / "ids.txt", 2) == ["a\x0cb", "c\u2028d"]

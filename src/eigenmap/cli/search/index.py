@@ -1,16 +1,13 @@
-"""`eigenmap index` and `eigenmap search`: a searchable directory of codes, and the nearest images of a query."""
+"""`eigenmap index`: a searchable directory of codes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.app import USE, app
-from eigenmap.cli.console import note, print_result
-from eigenmap.cli.encoding import encode_images, read_images
+from eigenmap.cli.console import note
 from eigenmap.cli.options import (
     DATABASE,
     HOW,
@@ -22,7 +19,6 @@ from eigenmap.cli.options import (
     DeviceOption,
     DimOption,
     ForceOption,
-    JsonOption,
     QuietOption,
     StrictOption,
     TableOption,
@@ -30,22 +26,11 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
-from eigenmap.cli.outputs import check_files, check_index, write_json_output
+from eigenmap.cli.outputs import check_index
 from eigenmap.cli.search import database, deleting, indexing
 from eigenmap.cli.search.items import RowOptions, open_items
-from eigenmap.cli.search.options import (
-    FunnelOption,
-    RankOption,
-    SearchDimOption,
-    SearchOptions,
-    ShortlistDimOption,
-    ShortlistOption,
-    WhereOption,
-    parse_funnel,
-)
-from eigenmap.cli.search.results import results_as_json, show_results, titles_of
-from eigenmap.cli.vector_codes import Side, SideOption, query_codes, side_of
-from eigenmap.core.addresses import is_database, require_path
+from eigenmap.cli.vector_codes import Side, SideOption, side_of
+from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 
 if TYPE_CHECKING:
@@ -212,6 +197,54 @@ def index(
         if not quiet:
             note(told)
         return
+    _check_target(out, to, table, prefix, backend, add=add, replace=replace, force=force)
+    stored = _precision(precision, bytes_per_item)
+    place = check_device(device)
+    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
+    made_from, source = _source(run, source, side, codes)
+    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
+    if out is None:
+        how = Encoding(_length(model, source, dim), place, batch_size, strict)
+        what = database.Wanted(stored, bytes_per_item, prefix, force)
+        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
+        return
+    made_by = None if model is None else model.weights_sha256
+    if add:
+        keeps_format = precision is None and bytes_per_item is None and backend is None
+        made = _existing(out, made_by, dim, keeps_format)
+    else:
+        check_index(out, force)
+        made = CodeIndex(
+            _length(model, source, dim),
+            backend=(backend or Store.flat).value,
+            precision=stored,
+            bytes_per_item=bytes_per_item,
+            fingerprint=made_by,
+        )
+    how = Encoding(_length(model, source, made.n_components), place, batch_size, strict)
+    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
+    said = (
+        indexing.add_items(made, source, items, replace)
+        if add
+        else indexing.make_index(made.about, source, items, out, made_from, force)
+    )
+    items.log_skipped()
+    if not quiet:
+        note(f"{out}: {said}")
+
+
+def _check_target(
+    out: Path | None,
+    to: str | None,
+    table: str | None,
+    prefix: int | None,
+    backend: Store | None,
+    *,
+    add: bool,
+    replace: bool,
+    force: bool,
+) -> None:
+    """Refuse options that contradict each other about where the codes go."""
     if out is not None:
         require_path(out)
     if (out is None) == (to is None):
@@ -227,51 +260,25 @@ def index(
         raise EigenmapError("--add keeps the existing index and --force replaces it; give only one of them.")
     if out is not None and (table is not None or prefix is not None):
         raise EigenmapError("--table and --prefix need a database, --to; leave them out, or --out.")
-    stored = _precision(precision, bytes_per_item)
-    place = check_device(device)
-    rows = RowOptions(ids, texts, None if fields is None else _listed(fields), codes)
-    made_from, source = _source(run, source, side, codes)
-    model = None if made_from is None else side_of(Eigenmap.load(made_from), side)
-    if out is None:
-        if backend is not None:
-            raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
-        how = Encoding(_length(model, source, dim), place, batch_size, strict)
-        what = database.Wanted(stored, bytes_per_item, prefix, force)
-        database.fill(made_from, source, *database.check_database_address(to, table), how, what, side, quiet, rows)
-        return
-    made_by = None if model is None else model.weights_sha256
-    if add:
-        made = CodeIndex.open(out, fingerprint=made_by)
-        if made_by is None and made.fingerprint is not None:
-            raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
-        if dim not in (None, made.n_components):
-            raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
-        if precision is not None or bytes_per_item is not None or backend is not None:
-            raise EigenmapError(
-                f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
-                "another index without --add."
-            )
-        dim = _length(model, source, made.n_components)
-    else:
-        check_index(out, force)
-        dim = _length(model, source, dim)
-        made = CodeIndex(
-            dim,
-            backend=(backend or Store.flat).value,
-            precision=stored,
-            bytes_per_item=bytes_per_item,
-            fingerprint=made_by,
+    if to is not None and backend is not None:
+        raise EigenmapError("--backend needs --out; the approximate index of a table is set by --prefix.")
+
+
+def _existing(out: Path, made_by: str | None, dim: int | None, keeps_format: bool) -> CodeIndex:
+    """Open an index to add to; refuse codes of another model or length, and another format."""
+    from eigenmap.search import CodeIndex
+
+    made = CodeIndex.open(out, fingerprint=made_by)
+    if made_by is None and made.fingerprint is not None:
+        raise EigenmapError(f"{out} contains codes of a model; give that model as RUN, and then SOURCE.")
+    if dim not in (None, made.n_components):
+        raise EigenmapError(f"{out} contains codes of {made.n_components} features, so --dim cannot be {dim}.")
+    if not keeps_format:
+        raise EigenmapError(
+            f"{out} exists and keeps its format: leave --precision, --bytes-per-item and --backend out, or create "
+            "another index without --add."
         )
-    how = Encoding(dim, place, batch_size, strict)
-    items = open_items(model, source, how, pictures=thumbnails, quiet=quiet, rows=rows)
-    said = (
-        indexing.add_items(made, source, items, replace)
-        if add
-        else indexing.make_index(made.about, source, items, out, made_from, force)
-    )
-    items.log_skipped()
-    if not quiet:
-        note(f"{out}: {said}")
+    return made
 
 
 def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
@@ -305,111 +312,6 @@ def _length(model: Eigenmap | None, source: Path, dim: int | None) -> int:
 
 def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-@app.command(
-    rich_help_panel=USE,
-    no_args_is_help=True,
-    epilog="""
-Examples:
-
-[cyan]  eigenmap search photos.index some.jpg[/cyan]
-
-[cyan]  eigenmap search vectors.npy queries.npy[/cyan]
-
-[cyan]  eigenmap search photos.index *.jpg --dim 16 --top 3 --json found.json[/cyan]
-
-[cyan]  eigenmap search postgresql://user@host/pictures some.jpg --table photos[/cyan]
-""",
-)
-def search(
-    index: Annotated[
-        str,
-        argument("INDEX", "The index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors."),
-    ],
-    images: Annotated[
-        list[Path], argument("IMAGE", "One or more images to search for; for an index of vectors, files of vectors.")
-    ],
-    dim: SearchDimOption = None,
-    top: Annotated[int | None, option("--top -n N", "Results per query [dim](default: 10)[/dim].")] = None,
-    shortlist_dim: ShortlistDimOption = None,
-    shortlist: ShortlistOption = None,
-    funnel: FunnelOption = None,
-    rank_by: RankOption = None,
-    where: WhereOption = None,
-    table: TableOption = None,
-    model: Annotated[
-        Path | None, option("--model RUN", "The model [dim](default: the copy in the index)[/dim].", HOW)
-    ] = None,
-    side: SideOption = None,
-    device: DeviceOption = Device.auto,
-    strict: StrictOption = False,
-    json: JsonOption = None,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Find the images, or vectors, most similar to the given ones.
-
-    The score is the cosine of the two codes cut at --dim features: 1 for the same image. For an index made with
-    --bytes-per-item it is an estimate that takes the reliability of each code into account, unless --rank-by cosine.
-    """
-    from eigenmap.fitting.vectors import codes_of
-    from eigenmap.model import Eigenmap
-    from eigenmap.search.fields import unknown_fields
-    from eigenmap.search.filters import parse
-
-    check_files(force, json)
-    place = check_device(device)
-    asked = SearchOptions(top, dim, shortlist_dim, shortlist)
-    asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
-    with _opened(index, table, model) as (found_in, made_by):
-        asked.check(found_in)
-        encoder = None if made_by is None else side_of(Eigenmap.load(made_by), side)
-        if encoder is not None:
-            found_in.require_model(str(codes_of(encoder)))
-        elif side is not None:
-            raise EigenmapError(f"--side needs a model, but {index} has none; leave it out.")
-        if encoder is None or encoder.kind == "vectors":
-            heading = "item"
-            names, codes = query_codes(encoder, images, found_in.n_components, place, quiet)
-        else:
-            heading = "file"
-            queries = read_images(encoder, images[0] if len(images) == 1 else images, strict=strict, quiet=quiet)
-            names, codes = queries.ids, encode_images(encoder, queries, found_in.n_components, place, quiet=quiet)
-        results = asked.search(found_in, codes, quiet)
-        unknown = [] if any(results.ids) else unknown_fields(found_in, asked.where or {})
-        similarity = asked.similarity(found_in, results.dim)
-        titles = titles_of(found_in, results)
-    if json is not None:
-        write_json_output(json, results_as_json(database.without_password(index), similarity, names, results))
-    if not any(results.ids):  # an empty index is an error before this
-        print_result(_no_item(unknown))
-        return
-    show_results(names, results, titles, heading)
-    if results.recall != 1 and results.recall is not None and not quiet:
-        note(f"This search finds {100 * results.recall:.1f} % of what comparing every item would find.")
-
-
-def _no_item(unknown: Sequence[str]) -> str:
-    """Return the sentence for a search without results."""
-    if unknown:
-        return f"No item has the field {' or '.join(unknown)}, which --where asks for."
-    return "No item meets the conditions of --where."
-
-
-@contextmanager
-def _opened(index: str, table: str | None, model: Path | None) -> Iterator[tuple[CodeIndex, Path | None]]:
-    """Open the index, with the directory of the model of its codes; None for plain vectors."""
-    from eigenmap.search.parts import model_in
-
-    if is_database(index):
-        with database.open_table(*database.check_database_address(index, table), model) as both:
-            yield both
-    else:
-        with database.codes_at(index, table) as codes:
-            if model is None and codes.fingerprint is not None:
-                model = model_in(Path(index)) or Path(index) / "model"
-            yield codes, model
 
 
 def _precision(asked: Precision | None, bytes_per_item: int | None) -> str:

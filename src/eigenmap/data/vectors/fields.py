@@ -10,7 +10,7 @@ from typing import Any
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data.parquet import readable
 from eigenmap.data.vectors import arrow
-from eigenmap.data.vectors.qrels import load_ids
+from eigenmap.data.vectors.qrels import load_ids, load_lines
 from eigenmap.data.vectors.vectors import Vectors, load_vectors, split_column
 
 Value = str | int | float | bool
@@ -72,18 +72,6 @@ def describe(
     wanted = tuple(name for name in SHOWN if name in known) if columns is None else tuple(columns)
     lines = None if texts is None else load_lines(texts, len(vectors), "texts")
     return Described(vectors, file, wanted, lines)
-
-
-def load_lines(file: Path, count: int, what: str) -> list[str]:
-    """Read one line per vector."""
-    try:
-        lines = [line.rstrip("\r") for line in file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EigenmapError(f"The {what} in {file} cannot be read: {reason}.") from None
-    if len(lines) != count:
-        raise EigenmapError(f"{file} has {len(lines):,} {what} for {count:,} vectors; give one per line.")
-    return lines
 
 
 def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str]:

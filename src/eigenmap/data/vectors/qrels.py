@@ -66,14 +66,19 @@ def load_qrels(path: Path, query_ids: Sequence[str], document_ids: Sequence[str]
 
 def load_ids(path: Path, count: int) -> list[str]:
     """Read one name per line."""
+    return [line.strip() for line in load_lines(path, count, "ids")]
+
+
+def load_lines(file: Path, count: int, what: str) -> list[str]:
+    """Read one line per vector; only line feeds end a line, since a text may contain other separators."""
     try:
-        names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+        lines = [line.rstrip("\r") for line in file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EigenmapError(f"The ids in {path} cannot be read: {reason}.") from None
-    if len(names) != count:
-        raise EigenmapError(f"{path} has {len(names):,} ids for {count:,} vectors; give one per line.")
-    return names
+        raise EigenmapError(f"The {what} in {file} cannot be read: {reason}.") from None
+    if len(lines) != count:
+        raise EigenmapError(f"{file} has {len(lines):,} {what} for {count:,} vectors; give one per line.")
+    return lines
 
 
 def _entry(cells: Sequence[str]) -> tuple[str, str, float] | None:
