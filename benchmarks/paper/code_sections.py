@@ -28,7 +28,7 @@ random features of the others; seed 0."""
 
 CLAIM = """\
 Against the form without stop-gradient the claim holds: {lengths} features of the ordered form reach the mAP of all
-{full:,} features of that form on {sets}. Against SCL it does not: random features of SCL are ahead of the ordered form
+{full:,} features without it on {sets}. Against SCL it does not: random features of SCL are ahead of the ordered form
 {where}."""
 
 SEARCHED = {

@@ -24,6 +24,15 @@ def hours(rows: Sequence[DryRow]) -> float:
     return sum(row["hours"] for row in rows)
 
 
+def in_hours(value: float) -> str:
+    """Format hours with three digits.
+
+    >>> in_hours(0.05249), in_hours(19_437.2)
+    ('0.0525', '19,437')
+    """
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> None:
     """Print memory, steps and hours of every run, and their sum."""
     cells = (
@@ -32,14 +41,14 @@ def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> No
             f"{row['images_per_device']:,}",
             f"{row['memory_gib']:.1f} GiB",
             f"{row['steps']:,} x {row['step_seconds']:.3g}",
-            f"{row['hours']:.3g}",
+            in_hours(row["hours"]),
         ]
         for row in rows
     )
     columns = ("run", f"{unit} per device", "memory", "steps x seconds / 3,600", "hours")
     words = "1 device" if devices == 1 else f"{devices} devices"
     print_result(number_table(words, columns, cells, texts=1))
-    print_result(f"Together {hours(rows):.3g} hours on {words} like this one, without reading and evaluation.")
+    print_result(f"Together {in_hours(hours(rows))} hours on {words} like this one, without reading and evaluation.")
     fewer = [row["measured_images"] for row in rows if row["measured_images"] < row["images_per_device"]]
     if fewer:
         print_result(f"A step of {fewer[0]} {unit} was measured and scaled to the {unit} per device.")
