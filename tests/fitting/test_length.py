@@ -157,11 +157,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [(0, 58.2), (12, 46.2), (30, 28.2), (300, 28.2)],  # imports and reading count, up to half of the minutes
 )
 def test_minutes_count_from_the_start_of_the_command(clock: list[float], before: float, left: float) -> None:
+    said: list[str] = []
     with counted_from(1000.0):
         clock[0] += 5
-        options = RunOptions.checked(**OPTIONS, minutes=1.0)
+        options = RunOptions.checked(**OPTIONS | {"say": said.append}, minutes=1.0)
     clock[0] += before - 5
     assert options.ends() == pytest.approx(clock[0] + left)
+    assert any("300 s" in line and "1 min" in line for line in said) == (before > 30)
     assert RunOptions(minutes=1.0).ends() == pytest.approx(clock[0] + 58.2)  # without a command, from now on
     assert RunOptions(steps=1).ends() is None
 
