@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import eigenmap as em
 from eigenmap.data import load_images
@@ -74,3 +75,21 @@ def test_an_index_takes_its_length_from_the_first_codes(tmp_path: Path) -> None:
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "eigenmap", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"eigenmap {em.__version__}\n"
+
+
+def test_things_of_another_kind_are_refused_in_a_sentence(model: em.Eigenmap, tmp_path: Path) -> None:
+    for nothing in (None, 5, b"index"):
+        with pytest.raises(em.EigenmapError, match="where must be a path"):
+            em.CodeIndex.open(nothing)  # type: ignore[arg-type]
+    with pytest.raises(em.EigenmapError, match="x must be a tensor, not ndarray; load_graph"):
+        em.Graph(np.eye(3))  # type: ignore[arg-type]
+    with pytest.raises(em.EigenmapError, match="edge_index must be a tensor, not list; load_graph"):
+        em.Graph(torch.eye(3), [[0], [1]])  # type: ignore[arg-type]
+
+
+def test_a_model_is_not_saved_into_an_index(model: em.Eigenmap, tmp_path: Path) -> None:
+    em.CodeIndex(2, where=tmp_path / "index").add(np.eye(2), ["a", "b"])
+    before = sorted(path.name for path in (tmp_path / "index").iterdir())
+    with pytest.raises(em.EigenmapError, match="is an index"):
+        model.save(tmp_path / "index")
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before

@@ -23,7 +23,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-RESOLUTION = 80
+RESOLUTION = 120
 """Dots per inch of the stored plots."""
 
 

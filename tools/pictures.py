@@ -34,7 +34,7 @@ def draw(name: str, names: dict[str, Any], target: Path) -> None:
     }
     figure = functions[name](names)
     target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=110, bbox_inches="tight", facecolor="white", metadata={"Software": None})
+    figure.savefig(target, dpi=160, bbox_inches="tight", facecolor="white", metadata={"Software": None})
     pyplot.close(figure)
 
 

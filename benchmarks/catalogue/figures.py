@@ -1,6 +1,6 @@
-"""Figures of docs/figures.md from a run of `eigenmap demo`.
+"""Figures of docs/figures.md from a model of the catalogue, such as the one that `eigenmap demo --ready` writes.
 
-    python -m benchmarks.catalogue.figures runs/demo/clean
+    python -m benchmarks.catalogue.figures runs/ready/model
 
 The numbers behind the figures are written to figures-catalogue.json, with machine and commit.
 """

@@ -31,8 +31,8 @@ def jobs(place: Place) -> Iterator[Job]:
         words = ("validate", "--scene", scene, "--candidate", candidate, "--folder", "{results}")
         yield Job(name, "catalogue.runs", words, SECONDS, "validation", alone=True, done=stored.has(name))
     name = "figures-catalogue"
-    words = ("{data}/demo/clean", "--folder", "{results}")
-    yield Job(name, "catalogue.figures", words, 120, "figures", ("demo/clean",), alone=True, done=stored.has(name))
+    words = ("{data}/ready/model", "--folder", "{results}")
+    yield Job(name, "catalogue.figures", words, 120, "figures", ("ready/model",), alone=True, done=stored.has(name))
 
 
 def pages() -> Iterator[tuple[Path, str]]:

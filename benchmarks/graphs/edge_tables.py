@@ -26,6 +26,13 @@ FIXED_SIZE = (
     "Results of ours that name no number of blocks are of an earlier default and have to be repeated. It did not "
     "choose the size of the network: one block; width 1,024 for dense features of 10,000 nodes or more, else 256."
 )
+ON_CPU_ALONE = "-cpu"
+"""End of the name of a result of `edge_cost` without a GPU."""
+EARLIER = "earlier default"
+EARLIER_SIZE = (
+    "Rows of an earlier default have to be measured again: it did not choose the size of the network, which had one "
+    "block, and width 1,024 for dense features of 10,000 nodes or more, else 256."
+)
 COMPILED = "Where layers were also compiled, the columns with edges were timed with these alone, which are slower."
 LEAST = 0.5
 """Points that codes with edges may be below features alone."""
@@ -44,18 +51,14 @@ class Row:
 PLAIN = ("logistic", "mlp")
 """Of these two, the one that is better on validation nodes counts."""
 WITH_RAW = ("logistic", "joined", "mlp")
-"""Likewise for ours with edges; the MLP may join raw features to the code too."""
+"""Likewise for ours with edges; the MLP may join raw and averaged features to the code too."""
 OURS = Row("**ours with edges**", "ours", WITH_RAW)
 ALONE = Row("**ours, features alone**, logistic probe", "ours", ("logistic",), "alone")
 GCN = Row("GCN, full batch", "glnn", ("gcn",), "teacher")
 APPNP = Row("APPNP", "appnp", ("appnp",))
 NODE2VEC = Row("node2vec + MLP", "node2vec", ("mlp",))
-ROWS = (
-    OURS,
-    Row("**ours with edges**, logistic probe", "ours", ("logistic",)),
-    Row("**ours with edges**, probe for few labels", "ours", ("few",)),
-    ALONE,
-    Row("**ours, trained on averaged features**", "ours-hops", WITH_RAW),
+HOPS = Row("**ours, trained on averaged features**", "ours-hops", WITH_RAW)
+RIVALS = (
     GCN,
     Row("SIGN", "sign", ("mlp",)),
     APPNP,
@@ -64,6 +67,14 @@ ROWS = (
     NODE2VEC,
     Row("Laplacian eigenmap + MLP", "laplacian", ("mlp",)),
     Row("MLP on features", "mlp", ("mlp",)),
+)
+ROWS = (
+    OURS,
+    Row("**ours with edges**, logistic probe", "ours", ("logistic",)),
+    Row("**ours with edges**, probe for few labels", "ours", ("few",)),
+    ALONE,
+    HOPS,
+    *RIVALS,
 )
 
 
@@ -102,13 +113,12 @@ def with_edges(finished: Finished) -> Iterator[str]:
         "The library's default fit; whether and how its codes use neighbours is chosen without labels. A GCN, SIGN, "
         "APPNP and BGRL get the same edges. Accuracy in percent, mean ± sample standard deviation over seeds and "
         "splits; a row of several classifiers shows the one that is best on validation nodes. For ours these are the "
-        "logistic probe of the code, the same joined to features averaged over two steps (missing in results of ours "
-        "from before it was added), and an MLP. *Unseen*: nodes that were not there in training, with their edges at "
-        "inference. The rule that chooses the use of neighbours was "
-        "settled on some of these graphs; the next section tests it on others. Actor and Squirrel have one published "
-        f"split. Rows of rivals come from runs of different commits. {_devices(finished)}"
-        + _earlier(finished)
-        + _too_large(finished)
+        "logistic probe of the code, the same joined to features averaged over two steps, and an MLP, whose input is "
+        "the code, alone, with features, or with these and averaged ones. Results of ours from before one of these "
+        "was added do not have it. *Unseen*: nodes that were not there in training, with their edges at inference. "
+        "The rule that chooses the use of neighbours was settled on some of these graphs; the next section tests it "
+        "on others. Actor and Squirrel have one published split. Rows of rivals come from runs of different commits. "
+        f"{_devices(finished)}" + _earlier(finished) + _too_large(finished)
     )
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
@@ -302,7 +312,8 @@ def own_graphs(finished: Finished) -> Iterator[str]:
 
 def edge_costs(finished: Finished) -> Iterator[str]:
     """Cost with edges, beside a GCN."""
-    found = {data: finished.results[f"edge-cost-{data}"] for data in COSTS if f"edge-cost-{data}" in finished.results}
+    runs = {data: _cost_runs(finished, data) for data in COSTS}
+    found = {data: {"nodes": some[0]["nodes"], "timings": _timings(some)} for data, some in runs.items() if some}
     if not found:
         return
     yield "## Cost with edges"
@@ -312,15 +323,36 @@ def edge_costs(finished: Finished) -> Iterator[str]:
         "`benchmarks/graphs/edge_cost.py` says what is timed, and its results hold every precision. *GCN*: milliseconds"
         " for all nodes, full batch, and for one node from ten sampled neighbours in each layer. The other columns are "
         "multiples of these: of the first for all nodes (the fastest precision), of the second for one node. *Memory*: "
-        "working memory of ours from features alone and by PageRank, as a share of the GCN's, on a GPU."
+        "working memory of ours from features alone and by PageRank, as a share of the GCN's, on a GPU. *Network*: its "
+        "width and residual blocks."
         + (f" {COMPILED}" if compiled else "")
-        + (f" {FIXED_SIZE}" if any("blocks" not in result for result in found.values()) else "")
+        + (f" {EARLIER_SIZE}" if any(row["network"] == EARLIER for row in _rows(found)) else "")
     )
     rows = [line for data, result in found.items() for line in _cost_lines(data, result)]
-    head = ["graph", "device", "GCN, all", "features alone", *(way.in_words for way in WAYS), "memory"]
+    head = ["graph", "device", "network", "GCN, all", "features alone", *(way.in_words for way in WAYS), "memory"]
     yield table([*head, "GCN, one", "one, features alone", "one, with edges"], rows)
-    yield made_by(list(found.values()))
+    yield made_by([result for some in runs.values() for result in some])
     yield "\n".join(f"- {line}" for line in _cost_goals(found))
+
+
+def _cost_runs(finished: Finished, data: str) -> list[Result]:
+    """Return the run on a machine with a GPU, and the later one on a CPU alone."""
+    names = (f"edge-cost-{data}", f"edge-cost-{data}{ON_CPU_ALONE}")
+    return [finished.results[name] for name in names if name in finished.results]
+
+
+def _timings(runs: Sequence[Result]) -> list[Result]:
+    """Return the rows of these runs, each with its network; of a device, those of the last run that has any."""
+    by_device: dict[str, list[Result]] = {}
+    for run in runs:
+        network = f"{run['width']:,}, {run['blocks']}" if "blocks" in run else EARLIER
+        rows = [{"nodes": run["nodes"], **row, "network": network} for row in run["timings"]]
+        by_device |= {device: [row for row in rows if row["device"] == device] for device in _devices_of(rows)}
+    return [row for rows in by_device.values() for row in rows]
+
+
+def _devices_of(rows: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(row["device"] for row in rows))
 
 
 def _rows(found: dict[str, Result]) -> list[Result]:
@@ -337,16 +369,17 @@ def _cost_lines(data: str, result: Result) -> Iterator[list[str]]:
     """One line for each device."""
     timings = result["timings"]
     name = edges.ALL_SETS.get(data, "synthetic, size of OGBN-Products")
-    for device in dict.fromkeys(row["device"] for row in timings):
+    for device in _devices_of(timings):
         every = _fastest(timings, device, "GCN, full", "all_nodes_s")
         sampled = _fastest(timings, device, "GCN, 10", "one_node_s")
         ours = [_fastest(timings, device, begins, "all_nodes_s") for begins in (ALONE_COST, *map(_with_way, WAYS))]
         ones = [_fastest(timings, device, begins, "one_node_s") for begins in (ALONE_COST, STORED_COST)]
         memory = [_ratio(row, every, "working_mb") for row in (ours[0], ours[-1])]
-        nodes = next(row.get("nodes", result["nodes"]) for row in timings if row["device"] == device)
+        first = next(row for row in timings if row["device"] == device)
         yield [
-            f"{name}, {nodes:,} nodes",
+            f"{name}, {first['nodes']:,} nodes",
             device,
+            first["network"],
             NONE if every is None else f"{1e3 * every['all_nodes_s']:.3g}",
             *(_times(_ratio(row, every, "all_nodes_s")) for row in ours),
             NONE if None in memory else " / ".join(map(_times, memory)),
@@ -370,8 +403,7 @@ def _times(ratio: float | None) -> str:
 
 def _cost_goals(found: dict[str, Result]) -> Iterator[str]:
     """Return on how many graphs the goals are met, on a GPU and on a CPU."""
-    devices = dict.fromkeys(row["device"] for row in _rows(found))
-    for device in devices:
+    for device in _devices_of(_rows(found)):
         counts: dict[str, list[bool]] = {}
         for result in found.values():
             timings = result["timings"]

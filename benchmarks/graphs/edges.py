@@ -168,7 +168,7 @@ def measure_ours(task: Task, job: EdgeJob) -> dict[str, Any]:
     """Codes with edges, by several classifiers; codes of every length; features alone.
 
     The classifiers are the logistic probe, of the code alone and joined to averaged features, the probe for few labels
-    and an MLP.
+    and an MLP, whose input is the code, alone or with features, or with these and averaged ones.
     """
     device = "cuda" if task.y.device.type == "cuda" else "cpu"
     graph = task.graph()
@@ -177,10 +177,9 @@ def measure_ours(task: Task, job: EdgeJob) -> dict[str, Any]:
     )
     codes = codes_with_edges(model, task)
     runs = with_logistic_and_few(task, codes) + with_joined(task, codes)
-    code = standardised(codes, task.kept)
-    runs += quality.with_mlp(
-        task, {"codes": (code,), "codes and raw": (code, quality.rival_features(task))}, seed=job.seed
-    )
+    code, x = standardised(codes, task.kept), quality.rival_features(task)
+    inputs = {"codes": (code,), "codes and raw": (code, x), "codes, raw and averaged": (code, x, averaged(task))}
+    runs += quality.with_mlp(task, inputs, seed=job.seed)
     made: dict[str, Any] = {
         "runs": runs,
         "neighbours": model.training["neighbours"],
@@ -224,18 +223,23 @@ def with_logistic_and_few(task: Task, codes: Tensor) -> Runs:
 
 def with_joined(task: Task, codes: Tensor) -> Runs:
     """The logistic probe of the code beside the features of the node averaged over two steps, each of norm 1."""
-    averaged = propagated(task, HOPS)[HOPS]
+    parts_of_joined = codes, averaged(task)
     runs = []
     for number, split, share, train in quality.few(task):
 
         def joined(nodes: Tensor) -> Tensor:
-            return torch.cat([F.normalize(part[nodes].float(), dim=1) for part in (codes, averaged)], dim=1)
+            return torch.cat([F.normalize(part[nodes].float(), dim=1) for part in parts_of_joined], dim=1)
 
         parts = [Labelled(joined(nodes), task.y[nodes]) for nodes in (task.kept[train], task.kept[split.validation])]
         probe = fit_probe_logistic(*parts)
         guess = lambda nodes, probe=probe: torch.cat([probe.predict(joined(some)) for some in nodes.split(8192)])  # noqa: E731
         runs.append(quality.scored(task, number, share, train, "joined", probe.accuracy(*parts[1]), guess))
     return runs
+
+
+def averaged(task: Task) -> Tensor:
+    """Features averaged over the steps of SIGN."""
+    return propagated(task, HOPS)[HOPS]
 
 
 # Rivals.

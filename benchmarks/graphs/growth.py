@@ -1,11 +1,15 @@
-"""Fits on graphs of growing size: do time and memory grow linearly with the number of edges?
+"""Fits and codes of graphs of growing size: do time and memory grow linearly with the number of edges?
 
     python -m benchmarks.graphs.growth --edges 1e6 3e6 1e7 3e7 --folder SCRATCH --json FILE
+    python -m benchmarks.graphs.growth --embed --edges 1e6 1e7 3e7 --folder SCRATCH --json FILE
 
 For each size a file of random edges between n = edges / 20 nodes with 32 features is written, and a process of its own
 fits it with the library's defaults, but few steps, since the length of training does not depend on the graph. Recorded
 are CPU seconds and seconds by the clock of everything, and those of training alone; the largest resident memory; and
 how many times `reading` reported how far it was. Slopes are those of the logarithms: 1 is linear growth.
+
+With `--embed` each graph is a folder that is mapped into memory, as docs/graphs.md advises, and a process of its own
+writes the codes of all nodes, averaged over neighbours, to a folder.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +34,9 @@ from benchmarks.graphs import RESULTS
 
 DEGREE, FEATURES, STEPS = 40, 32, 100
 """Mean number of neighbours of a node, its features, and steps of training."""
-FILE = "graph-growth.json"
+FILE, EMBEDDED = "graph-growth.json", "graph-growth-embedded.json"
+EDGES_OF_MODEL = 100_000
+"""Edges of the graph that the model of `--embed` learns from."""
 LINEAR = 1.1
 """Largest power of the number of edges that counts as linear."""
 
@@ -61,6 +68,45 @@ def fit(path: Path, device: str) -> dict[str, Any]:
         "ticks": len(ticks),
         "edges": model.training["graph"]["edges"],
         "nodes": model.training["graph"]["nodes"],
+    }
+
+
+def prepare(place: Path, edges: int) -> None:
+    """Write a graph as a folder, and a model that averages codes over neighbours, into an empty folder."""
+    from eigenmap.data import load_graph, save_graph
+    from eigenmap.fitting.graph import fit_graph
+
+    place.mkdir()
+    for name, size in (("small", EDGES_OF_MODEL), ("graph", edges)):
+        file = place / f"{name}.npz"
+        write_graph(file, size)
+        save_graph(load_graph(file), place / name)
+        file.unlink()
+    how: dict[str, Any] = {"neighbours": "pagerank", "device": "cpu", "progress": False}
+    fit_graph(place / "small", 32, steps=STEPS, width=64, **how).save(place / "model")
+
+
+def embed(place: Path, device: str) -> dict[str, Any]:
+    """Write the codes of the graph in this process, and say what it took."""
+    from eigenmap.data import load_graph
+    from eigenmap.embedding.nodes import embed_nodes
+    from eigenmap.model import Eigenmap
+
+    model = Eigenmap.load(place / "model")
+    before = status_bytes("VmHWM")
+    began, cpu = time.perf_counter(), time.process_time()
+    graph = load_graph(place / "graph")
+    walk = graph.walk()
+    embed_nodes(model, graph.x, walk, place / "codes", device=None if device == "auto" else device)
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_gb": status_bytes("VmHWM") / 1e9,
+        "before_gb": before / 1e9,
+        "files_gb": sum(path.stat().st_size for path in (place / "codes").iterdir()) / 1e9,
+        "edges": walk.n_entries // 2,
+        "nodes": len(graph),
+        "way": model.neighbours.propagation.in_words,
     }
 
 
@@ -97,22 +143,47 @@ def section(path: Path = RESULTS / FILE) -> Iterator[str]:
     ]
     head = ["edges", "nodes", "seconds", "CPU seconds", "of these, training", "memory, GB", "reports"]
     yield table(head, rows)
+    yield from _verdict(result["rows"])
+
+
+def embedded(path: Path = RESULTS / EMBEDDED) -> Iterator[str]:
+    """Yield what codes of growing graphs take, from a result."""
+    if not path.is_file():
+        return
+    result = json.loads(path.read_text(encoding="utf-8"))
+    yield (
+        "Codes of all nodes of such graphs, averaged over neighbours and written to a folder; the graph is mapped into "
+        f"memory. Way: {result['rows'][0]['way']}, ten steps. *Memory* includes the pages of mapped files. "
+        f"{made_by([result])}"
+    )
+    names = ("seconds", "cpu_seconds", "peak_gb", "files_gb")
+    rows = [
+        [*(f"{row[name]:,}" for name in ("edges", "nodes")), *(f"{row[name]:.2f}" for name in names)]
+        for row in result["rows"]
+    ]
+    yield table(["edges", "nodes", "seconds", "CPU seconds", "memory, GB", "files written, GB"], rows)
+    yield from _verdict(result["rows"])
+
+
+def _verdict(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Say whether time and memory grow linearly."""
     columns = {"CPU seconds": ("cpu_seconds", ""), "memory beyond that of the libraries": ("peak_gb", "before_gb")}
-    parts = {"from the smallest to the largest": result["rows"], "between the two largest": result["rows"][-2:]}
+    parts = {"from the smallest to the largest": rows, "between the two largest": rows[-2:]}
     found = {
-        where: {name: power for name, how in columns.items() if (power := slope(rows, *how)) is not None}
-        for where, rows in parts.items()
+        where: {name: power for name, how in columns.items() if (power := slope(some, *how)) is not None}
+        for where, some in parts.items()
     }
-    if all(found.values()):
-        linear = all(power <= LINEAR for powers in found.values() for power in powers.values())
-        said = "; ".join(
-            f"{where} {', '.join(f'{name} {power:.2f}' for name, power in powers.items())}"
-            for where, powers in found.items()
-        )
-        yield (
-            f"- Time and memory grow at most linearly: {'yes' if linear else 'missed'} (as a power of the number of "
-            f"edges: {said}; at most {LINEAR:g} counts as linear)."
-        )
+    if not all(found.values()):
+        return
+    linear = all(power <= LINEAR for powers in found.values() for power in powers.values())
+    said = "; ".join(
+        f"{where} {', '.join(f'{name} {power:.2f}' for name, power in powers.items())}"
+        for where, powers in found.items()
+    )
+    yield (
+        f"- Time and memory grow at most linearly: {'yes' if linear else 'missed'} (as a power of the number of "
+        f"edges: {said}; at most {LINEAR:g} counts as linear)."
+    )
 
 
 def main() -> None:
@@ -122,29 +193,30 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="for the files of the graphs, which are removed")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--fit", type=Path, help="fit this file, print the figures and stop")
+    parser.add_argument("--embed", action="store_true", help="write codes with neighbours, instead of fits")
+    parser.add_argument("--one", type=Path, help="fit or embed this one, print the figures and stop")
     given = parser.parse_args()
-    if given.fit is not None:
-        print(json.dumps(fit(given.fit, given.device)))
+    if given.one is not None:
+        print(json.dumps((embed if given.embed else fit)(given.one, given.device)))
         return
     rows = []
     given.folder.mkdir(parents=True, exist_ok=True)
     for edges in sorted(map(int, given.edges)):
-        path = given.folder / f"growth-{edges}.npz"
-        write_graph(path, edges)
+        path = given.folder / (f"growth-{edges}" if given.embed else f"growth-{edges}.npz")
+        (prepare if given.embed else write_graph)(path, edges)
         words = [sys.executable, "-m", "benchmarks.graphs.growth", "--folder", str(given.folder)]
-        done = subprocess.run([*words, "--fit", str(path), "--device", given.device], stdout=subprocess.PIPE, text=True)
-        path.unlink()
+        words += ["--one", str(path), "--device", given.device, *(["--embed"] if given.embed else [])]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+        shutil.rmtree(path) if given.embed else path.unlink()
         if done.returncode:
             print(f"{edges:,} edges: failed with {done.returncode}", flush=True)
             continue
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(rows[-1], flush=True)
-        slopes = {
-            "cpu_seconds": slope(rows, "cpu_seconds"),
-            "seconds_without_training": slope(rows, "seconds", "training_seconds"),
-            "peak_gb": slope(rows, "peak_gb", "before_gb"),
-        }
+        columns = {"cpu_seconds": "", "peak_gb": "before_gb"}
+        slopes = {name: slope(rows, name, less) for name, less in columns.items()}
+        if not given.embed:
+            slopes["seconds_without_training"] = slope(rows, "seconds", "training_seconds")
         if given.json is not None:
             protocol = f"random graph, {DEGREE} neighbours a node, {FEATURES} features, {STEPS} steps"
             harness.write(given.json, {"protocol": protocol, "rows": rows, "slopes": slopes, **harness.environment()})

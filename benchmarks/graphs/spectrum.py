@@ -207,11 +207,12 @@ def block_estimates(truth: Truth, phi: Tensor, blocks: NodeBlocks, step: int) ->
     u = scale * phi  # features of the normalised adjacency: unit norm over all nodes
     x, x_plus, kernel = blocks.batch(step)
     assert kernel is not None
-    K = kernel.double() / math.sqrt(kernel.shape[0] * kernel.shape[1])
-    product = (u[x] * torch.sparse.mm(K, u[x_plus])).sum(0)
+    rows, columns = len(x), len(x_plus)
+    A = kernel.double() * (rows + columns) / (2 * rows * columns)  # `NodeBlocks` scales the block for our objectives
+    product = (u[x] * torch.sparse.mm(A, u[x_plus])).sum(0)
     unbiased = product * (n / blocks.batch_size) ** 2
-    norms = (torch.cat([u[x], u[x_plus]]).square().mean(0) * math.sqrt(len(x) * len(x_plus))).clamp(min=1e-300)
-    return unbiased, product / norms, len(x) + len(x_plus)
+    norms = (torch.cat([u[x], u[x_plus]]).square().sum(0) / 2).clamp(min=1e-300)
+    return unbiased, product / norms, rows + columns
 
 
 def samplers(truth: Truth, batch_size: int, draws: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks import DOCS
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
-from benchmarks.graphs import RESULTS, edge_tables, edges, made, plan
+from benchmarks.graphs import RESULTS, edge_cost, edge_tables, edges, made, plan
 from benchmarks.graphs.jobs import COST
 from benchmarks.graphs.jobs import Job as Run
 from benchmarks.graphs.tasks import PUBLISHED
@@ -38,7 +38,7 @@ def jobs(place: Place) -> Iterator[Job]:
         )
     current = {name for name, result in finished.results.items() if not _outdated(name, result)}
     yield from (replace(job, done=job.name in current) for job in with_edges(place.device))
-    yield from (replace(job, done=job.name in current) for job in edge_costs())
+    yield from (replace(job, done=job.name in current) for job in edge_costs(place.device))
     yield from (replace(job, done=finished.has(job.name)) for job in spectra())
     yield from short_runs(finished)
     words = ("--seconds", "240", "--json", "{results}/graphs-scale.json")
@@ -74,21 +74,28 @@ def with_edges(device: str) -> Iterator[Job]:
         yield Job(run.name, "graphs.edges", (*where, *words), seconds, "edges", needs)
 
 
-def edge_costs() -> Iterator[Job]:
-    """Cost of our default model with edges beside a GCN; one at a time, since it is timed."""
+def edge_costs(device: str) -> Iterator[Job]:
+    """Cost of our default model with edges beside a GCN; one at a time, since it is timed.
+
+    On a machine without a GPU the results have names of their own.
+    """
+    on_cpu = device == "cpu"
     for data in edge_tables.COSTS:
         made_here = data not in edges.ALL_SETS
         needs = () if made_here else (f"{data}.npz",)
-        words = ("--data", "{data}", "--set", data, "--json", f"{{results}}/edge-cost-{data}.json")
-        further = ("--compile",) if data in ("debian_bookworm", "products") else ()
+        name = f"edge-cost-{data}{edge_tables.ON_CPU_ALONE if on_cpu else ''}"
+        words = ("--data", "{data}", "--set", data, "--json", f"{{results}}/{name}.json")
+        further = ("--compile",) if data in ("debian_bookworm", "products") and not on_cpu else ()
+        if made_here and on_cpu:
+            further = ("--scale", f"{edge_cost.ON_CPU:g}")
         yield Job(
-            f"edge-cost-{data}",
+            name,
             "graphs.edge_cost",
             (*words, *further),
             40,
             "edge-cost",
             needs,
-            gpu=made_here,
+            gpu=made_here and not on_cpu,
             alone=True,
         )
 

@@ -311,7 +311,8 @@ def page(folder: Path) -> str:
     )
     blocks = [HEAD.strip(), *findings(finished), *goals(finished), PROTOCOL.strip()]
     blocks += [block for part in parts for block in part(finished)]
-    return "\n\n".join([*blocks, *scale(folder), *growth.section(folder / growth.FILE)]) + "\n"
+    blocks += [*scale(folder), *growth.section(folder / growth.FILE), *growth.embedded(folder / growth.EMBEDDED)]
+    return "\n\n".join(blocks) + "\n"
 
 
 def _why_lower(finished: Finished) -> Iterator[str]:

@@ -27,8 +27,8 @@ def run(file: Path, graph: str, seed: int, scale: Scale = "small") -> dict[str, 
     nodes = load_labelled_graph(scale, str(file))
     return {
         "benchmark": "table-6",
-        "protocol": f"the paper's linear probe of the encoder's output, mean and deviation of {RUNS} splits; rivals "
-        "as in OGB's examples, 100 epochs, best validation epoch",
+        "protocol": f"the paper's linear probe of the encoder's output, mean and deviation of {RUNS} splits; rivals: "
+        "three layers of width 256, BatchNorm, dropout 0.5, 100 epochs, best validation epoch",
         "job": {"graph": graph, "seed": seed},
         "scale": scale,
         **harness.environment(),

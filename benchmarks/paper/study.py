@@ -104,8 +104,8 @@ def detection_jobs(place: Place, stored: Stored) -> Iterator[Job]:
 
 
 def other_jobs(place: Place, stored: Stored) -> Iterator[Job]:
-    """The cost of inference, which is timed, and the pictures."""
-    from benchmarks.paper import cost, pictures
+    """The cost of inference, which is timed, the pictures, and the Gaussian kernel."""
+    from benchmarks.paper import cost, gaussian, pictures
 
     words = ("--results", "{results}", "--device", "{device}")
     yield Job(cost.NAME, "paper.cost", words, 60.0, "test-cost", gpu=True, alone=True, done=stored.has(cost.NAME))
@@ -115,6 +115,10 @@ def other_jobs(place: Place, stored: Stored) -> Iterator[Job]:
         gpu=True,
         done=stored.has(pictures.NAME),
     )
+    for seed in gaussian.SEEDS:
+        name = gaussian.NAME.format(seed=seed)
+        words = ("--results", "{results}", "--seed", str(seed))
+        yield Job(name, "paper.gaussian", words, 60.0, "figures", done=stored.has(name))
 
 
 def pages() -> Iterator[tuple[Path, str]]:

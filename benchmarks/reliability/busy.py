@@ -4,8 +4,12 @@
 
 `eigenmap fit images --minutes 1` trains on the embedded catalogue, free to choose its threads, while one process per
 core computes without a pause, and then four per core; whatever else the machine does comes on top, and the load is
-stored. Training must end within the minutes and a tenth. So must the whole command, except that imports, reading and
-measuring may take half of the minutes: what they take beyond that comes on top.
+stored. Each neighbour has a session of its own, as programs of other people have: Linux divides the time of the cores
+between sessions first, so that eight neighbours in the session of the command would leave it a ninth of one share.
+The CPU time of the command is stored too: divided by its duration, it is the share of a core that was left.
+
+Training must end within the minutes and a tenth. So must the whole command, except that imports, reading and measuring
+may take half of the minutes: what they take beyond that comes on top.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -43,7 +48,7 @@ def experiment(given: argparse.Namespace, found: Outcome) -> None:
             busy = NEIGHBOURS[number % len(NEIGHBOURS)] * (os.cpu_count() or 1)
             with ExitStack() as stack:
                 for _ in range(busy):
-                    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+                    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
                     stack.callback(neighbour.wait)
                     stack.callback(neighbour.kill)
                 _train(folder, given.minutes, busy, found)
@@ -53,11 +58,10 @@ def _train(folder: Path, minutes: float, busy: int, found: Outcome) -> None:
     words = ("--recipe", "catalogue", "--minutes", str(minutes), "--out", str(folder / "run"), "--force")
     # The threads are for the command to choose.
     free = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    began = time.perf_counter()
-    ended = subprocess.run(
-        [*COMMAND, str(folder / "pictures.npy"), *words], env=free, capture_output=True, text=True, check=False
-    )
-    seconds = time.perf_counter() - began
+    command = [*COMMAND, str(folder / "pictures.npy"), *words]
+    began, cpu_before = time.perf_counter(), _cpu_seconds()
+    ended = subprocess.run(command, env=free, capture_output=True, text=True, check=False, start_new_session=True)
+    seconds, cpu_seconds = time.perf_counter() - began, _cpu_seconds() - cpu_before
     found.rounds += 1
     if ended.returncode:
         found.fail(f"it ended with {ended.returncode}: {ended.stderr[-300:]}")
@@ -69,6 +73,7 @@ def _train(folder: Path, minutes: float, busy: int, found: Outcome) -> None:
         "training_seconds": training["seconds"],
         "ordering_seconds": training["alignment_seconds"],
         "command_seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "steps": training["steps"],
         "threads": training["environment"]["threads"],
         "announced_seconds_to_order": float(said[1]) if said else None,
@@ -79,6 +84,12 @@ def _train(folder: Path, minutes: float, busy: int, found: Outcome) -> None:
     for what in late:
         found.fail(f"{minutes:g} min beside {busy} busy processes: {what}")
     found.counts["ended in time"] += not late
+
+
+def _cpu_seconds() -> float:
+    """CPU time of all child processes that have ended; neighbours end later."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def lateness(run: dict[str, Any], limit: float) -> list[str]:

@@ -64,7 +64,7 @@ class Watched(Load):
         program = f"from benchmarks.reliability import reachable; reachable.report({str(sizes)!r}, {PAUSE_S})\n"
         program += COMMAND[-1]
         words = [sys.executable, "-c", program, "serve", str(self.place), "--port", "0", "--quiet"]
-        with self._started(words) as process:
+        with self._started(words, reachable.EXACT) as process:
             watcher = threading.Thread(target=self._watch, args=(process, sizes))
             watcher.start()
             try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import shutil
 import signal
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,10 @@ class Load:
             yield process
 
     @contextmanager
-    def _started(self, words: list[str]) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    def _started(self, words: list[str], further: Mapping[str, str] = {}) -> Iterator[subprocess.Popen[str]]:
+        """Start a server; `further` are variables of its environment."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(words, **pipes, text=True, env={**os.environ, **further}) as process:
             try:
                 assert process.stdout is not None
                 self.port = int(process.stdout.readline().strip().rstrip("/").rsplit(":", 1)[1])

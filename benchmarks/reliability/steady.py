@@ -97,7 +97,8 @@ def _start(folder: Path, minutes: float, stack: ExitStack) -> dict[str, subproce
     def begin(role: str, program: str, *words: object) -> subprocess.Popen[str]:
         program = REPORTED.format(str(folder / role)) + program
         command = [sys.executable, "-c", program, *map(str, words)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        env = {**os.environ, **reachable.EXACT}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         stack.callback(process.wait)
         stack.callback(process.send_signal, signal.SIGTERM)
         return process

@@ -81,16 +81,14 @@ def tasks(data: Path, again: Sequence[str] = ()) -> Iterator[Task]:
         *_upgrade(data),
         *(each for each in _unlabelled(data) if not each.name.endswith("s0")),
         *(each for each in _unlabelled(data) if each.name.endswith("s0")),
-        *_paired(data, ("cca-sklearn",), "minilm"),
-        *_paired(data, ("cca-sklearn",), "wordllama"),
-        *_paired(data, [method for method in paired.METHODS if method in again], "minilm"),
-        *_paired(data, [method for method in paired.METHODS if method in again], "wordllama"),
+        *_paired(data, [method for method in paired.ALL_PAIRS if method in again], "minilm"),
+        *_paired(data, [method for method in paired.ALL_PAIRS if method in again], "wordllama"),
         *_variants(data),
     )
     yield from dict.fromkeys(order)
 
 
-SECONDS = {"neural": 200.0, "csr": 70.0, "matryoshka": 230.0, "cca-sklearn": 300.0}
+SECONDS = {"neural": 200.0, "csr": 70.0, "matryoshka": 230.0}
 
 
 def _paired(data: Path, methods: Sequence[str], model: str) -> Iterator[Task]:

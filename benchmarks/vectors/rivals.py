@@ -63,18 +63,18 @@ def _whitening(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return basis[:, keep] / np.sqrt(variance[keep])
 
 
-MOST_COMPONENTS, MOST_PAIRS = 32, 10_000
-"""Components and pairs of scikit-learn's CCA, whose power iterations go over all pairs for one component at a time."""
+MOST_COMPONENTS = 32
+"""Components of scikit-learn's CCA, whose power iterations go over all pairs for one component at a time."""
 
 
 def cca_sklearn(pairs: Pairs, seed: int) -> Encoder:
-    """`sklearn.cross_decomposition.CCA` of the first pairs; more than `MOST_COMPONENTS` features are refused."""
+    """`sklearn.cross_decomposition.CCA`; more than `MOST_COMPONENTS` features are refused."""
     from sklearn.cross_decomposition import CCA
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        made = CCA(n_components=MOST_COMPONENTS).fit(pairs.left[:MOST_PAIRS], pairs.right[:MOST_PAIRS])
+        made = CCA(n_components=MOST_COMPONENTS).fit(*pairs)
 
     def encode(rows: Floats, side: str, length: int) -> Floats:
         if length > MOST_COMPONENTS:

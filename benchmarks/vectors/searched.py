@@ -56,8 +56,6 @@ def tried(found: Found) -> Iterator[str]:
             "chosen on held-out pairs.",
             "Emoji: pairs that share a name are now held out together, since a head that had memorised names was "
             "chosen otherwise. The head has the settings of the library.",
-            "Bytes: the time of our codes goes to the k-means of their tables, as in product quantisation. Fewer "
-            "iterations were not tried, since the tables of stored indexes come from the same code.",
             "The head on a GPU was timed beside other jobs on the same card, never alone.",
         )
     )

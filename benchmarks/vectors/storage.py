@@ -231,7 +231,7 @@ def main(words: list[str] | None = None) -> None:
         "documents": parts.fit.count + parts.test.count,
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    measured(given.json, protocol, job, rows(), measure)
+    measured(given.json, protocol, job, given.methods.split(",") if given.methods else rows(), measure)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -242,6 +242,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", default="minilm")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--test", type=int, default=sets.TEST)
+    made.add_argument("--methods", help="names of rows, separated by commas (default: all)")
     return made
 
 

@@ -15,6 +15,8 @@ from benchmarks.vectors.sets import SEEDS
 SIDE_BY_SIDE = 1
 WRITTEN_BY = "written by python -m benchmarks vectors page"
 PAIRED = (("debian", "minilm"), ("wordnet", "minilm"), ("debian", "wordllama"), ("wordnet", "wordllama"))
+FEW = (("debian", "minilm"), ("wordnet", "minilm"))
+FEW_PAIRS = 10_000
 UNLABELLED = (
     *product(("debian", "wordnet"), ("minilm", "wordllama")),
     *product(("cisi", "dbpedia"), ("minilm", "wordllama")),
@@ -41,7 +43,11 @@ def jobs(place: Place) -> Iterator[Job]:
     neural = ("--neural", str(stored.paths["variants"])) if stored.has("variants") else ()
     for (name, model), seed in product(PAIRED, SEEDS):
         words = ("--set", name, "--model", model, "--seed", str(seed), *neural)
-        yield job(f"paired-{name}-{model}-s{seed}", "paired", words, list(paired.METHODS), 60, [name])
+        yield job(f"paired-{name}-{model}-s{seed}", "paired", words, paired.ALL_PAIRS, 60, [name])
+    for (name, model), seed in product(FEW, SEEDS):
+        words = ("--set", name, "--model", model, "--seed", str(seed), "--pairs", str(FEW_PAIRS))
+        words = (*words, "--methods", ",".join(paired.FEW_PAIRS))
+        yield job(f"few-{name}-{model}-s{seed}", "paired", words, paired.FEW_PAIRS, 40, [name])
     for seed in SEEDS:
         yield job(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), upgrade.METHODS, 60, ["debian"])
     for (name, model), seed in product(UNLABELLED, SEEDS):

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import faiss
+import numpy as np
 import onnxruntime
 import pyarrow.parquet as pq
+import torch
 
+from eigenmap import fit_images
 from eigenmap.formats.sentence_transformers import read_modules
 from eigenmap.search import CodeIndex
 from tests.cli.run import refused, succeed
@@ -58,6 +61,25 @@ def test_a_linear_model_of_vectors_as_plain_numbers(tmp_path: Path) -> None:
     succeed("export", tmp_path / "run", "--to", tmp_path / "codes.sql", "--quiet")
     assert "FUNCTION codes(x vector)" in (tmp_path / "codes.sql").read_text()
     assert "codes.sql exists" in refused("export", tmp_path / "run", "--to", tmp_path / "codes.sql")
+
+
+def test_the_weights_of_a_resnet(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 3), dtype=np.uint8)
+    model = fit_images(
+        pixels, n_components=4, encoder="resnet18", stem="imagenet", steps=1, batch_size=8, progress=False
+    )
+    model.save(tmp_path / "run")
+    said = succeed("export", tmp_path / "run", "--to", tmp_path / "encoder.pth").err
+    assert said.strip().endswith("encoder.pth: weights of the encoder, named as in torchvision.")
+    theirs = torch.load(tmp_path / "encoder.pth", weights_only=True)
+    assert torch.equal(theirs["layer1.0.conv1.weight"], model.network.encoder.layer1[0].conv1.weight)
+    succeed("export", tmp_path / "run", "--to", tmp_path / "d2.pth", "--keys", "detectron2", "--quiet")
+    assert "stem.conv1.norm.weight" in torch.load(tmp_path / "d2.pth", weights_only=True)["model"]
+    assert "d2.pth exists" in refused("export", tmp_path / "run", "--to", tmp_path / "d2.pth")
+    assert "--keys" in refused("export", tmp_path / "run", "--to", tmp_path / "a.onnx", "--keys", "detectron2")
+    assert "--dim" in refused("export", tmp_path / "run", "--to", tmp_path / "a.pth", "--dim", 2)
+    vector_model(True).save(tmp_path / "vectors")
+    assert "no ResNet" in refused("export", tmp_path / "vectors", "--to", tmp_path / "a.pth")
 
 
 def test_a_folder_of_sentence_transformers(tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ def test_new_nodes_of_a_stored_graph(place: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "bare.npy"), expected)
 
 
+def test_a_description_names_the_use_of_neighbours(place: Path, tmp_path: Path) -> None:
+    said = succeed("info", place / "run").out
+    assert re.search(r"neighbours +averaged where edges are given: S2", said)
+    assert re.search(r"width 8, 1 block\b", said)
+    fit_graph((GRAPH.x, GRAPH.edge_index), 5, **SMALL, neighbours="none").save(tmp_path / "alone")
+    assert re.search("neighbours +not averaged", succeed("info", tmp_path / "alone").out)
+    fit_graph((GRAPH.x, GRAPH.edge_index), 5, **SMALL, feature_hops=2).save(tmp_path / "hops")
+    assert re.search("neighbours +needed: features are averaged over 2 steps", succeed("info", tmp_path / "hops").out)
+
+
 def test_nodes_that_arrive_are_appended(place: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     succeed("embed", place / "run", place / "graph.npz", "--neighbours", "-o", store, "--quiet")

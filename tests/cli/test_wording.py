@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from eigenmap import EigenmapError, fit_images
+from eigenmap import CodeIndex, EigenmapError, fit_images
 from eigenmap.cli import app
 from eigenmap.cli.wording import in_command_words, options_of
 from tests.cli.run import refused, succeed
@@ -36,6 +36,21 @@ def test_words_and_paths_stay_as_they_are() -> None:
     flag = "give standardisation=IMAGENET_STANDARDISATION, which reads"
     assert in_command_words(flag, options) == "give --imagenet, which reads" and in_command_words(flag, {}) == flag
     assert in_command_words("give it as out=. Try lr=0.01.", options) == "give it as --out. Try --lr 0.01."
+
+
+def test_python_and_the_command_line_have_other_ways_to_make_an_index(tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=r"no such directory.*CodeIndex\(where=PATH\)"):
+        CodeIndex.open(tmp_path / "none")
+    assert re.search("no such directory.*`eigenmap index`", refused("search", tmp_path / "none", tmp_path))
+    (tmp_path / "model.json").write_text("{}")
+    assert re.search("it is a model.*`eigenmap index`", refused("search", tmp_path, tmp_path))
+
+
+def test_an_option_that_takes_several_values_stands_for_each() -> None:
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    message = "dim must be a whole number from 1 to 8, not 99."
+    for verb, option in (("search", "--dim"), ("embed", "--dim"), ("evaluate", "--dims")):
+        assert in_command_words(message, options_of(verbs[verb])) == message.replace("dim", option, 1)
 
 
 def test_flags_do_not_look_as_if_they_took_values() -> None:

@@ -20,6 +20,7 @@ from eigenmap.core.files import (
     open_regular,
     parse_json,
     read_json,
+    refuse_device,
     require_writable,
 )
 from eigenmap.description import read_description
@@ -109,6 +110,29 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
             open_regular(tmp_path / name, follow=follow)
     for name, follow in [("file", False), ("link", True)]:
         os.close(open_regular(tmp_path / name, follow=follow))
+
+
+def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link", Path(os.devnull)):
+        for write in (require_writable, lambda path: atomic_write(path).__enter__()):
+            with pytest.raises(EigenmapError, match=f"{path} is a device or a pipe"):
+                write(path)
+    assert pipe.is_fifo() and {each.name for each in tmp_path.iterdir()} == {"link", "pipe"}
+    (tmp_path / "file").write_text("old")
+    refuse_device(tmp_path / "file")
+    refuse_device(tmp_path / "none")
+    refuse_device(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="there is no /dev/stdout")
+def test_the_link_to_standard_output_is_never_replaced(tmp_path: Path) -> None:
+    program = "from pathlib import Path; from eigenmap.core.files import *; refuse_device(Path('/dev/stdout'))"
+    with (tmp_path / "out").open("w") as out:
+        ended = subprocess.run([sys.executable, "-c", program], stdout=out, stderr=subprocess.PIPE, check=False)
+    assert ended.returncode == 1 and b"/dev/stdout is a device or a pipe" in ended.stderr
 
 
 def test_a_partial_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -50,18 +50,39 @@ def scene(seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return truth, found
 
 
+def with_crowds(truth: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The same scene, with some objects and some larger boxes marked as crowds."""
+    rng = np.random.default_rng(seed)
+    rows = [{**each, "iscrowd": int(rng.random() < 0.3)} for each in truth["annotations"]]
+    rows += [row(image["id"], 1, [2, 2, 18, 18], iscrowd=1) for image in truth["images"][:2]]
+    return {**truth, "annotations": rows}
+
+
+def filled(box: list[int], kind: str) -> np.ndarray:
+    """The pixels of a mask or of a whole box."""
+    if kind == "segm":
+        return mask(box)
+    found = np.zeros((SIDE, SIDE), dtype=bool)
+    found[box[1] : box[1] + box[3], box[0] : box[0] + box[2]] = True
+    return found
+
+
 def slow(truth: dict[str, Any], found: list[dict[str, Any]], kind: str) -> list[float]:
     def overlap(a: dict[str, Any], b: dict[str, Any]) -> float:
+        first, second = (filled(each["bbox"], kind) for each in (a, b))
+        if b.get("iscrowd"):
+            return (first & second).sum() / first.sum()
         if kind == "bbox":
             return slow_iou(*([x, y, x + w, y + h] for x, y, w, h in (a["bbox"], b["bbox"])))
-        first, second = (mask(each["bbox"]) for each in (a, b))
         return (first & second).sum() / (first | second).sum()
 
     values = []
     for least in np.arange(50, 100, 5) / 100:
         per_class = []
         for category in truth["categories"]:
-            objects = [each for each in truth["annotations"] if each["category_id"] == category["id"]]
+            named = [each for each in truth["annotations"] if each["category_id"] == category["id"]]
+            objects = [each for each in named if not each.get("iscrowd")]
+            crowds = [each for each in named if each.get("iscrowd")]
             if not objects:
                 continue
             taken: set[int] = set()
@@ -73,6 +94,10 @@ def slow(truth: dict[str, Any], found: list[dict[str, Any]], kind: str) -> list[
                 for number, thing in enumerate(objects):
                     if number not in taken and thing["image_id"] == each["image_id"] and overlap(each, thing) >= best:
                         best, which = overlap(each, thing), number
+                if which is None and any(
+                    crowd["image_id"] == each["image_id"] and overlap(each, crowd) >= least - 1e-9 for crowd in crowds
+                ):
+                    continue
                 hits.append(which is not None)
                 taken |= set() if which is None else {which}
             at = []
@@ -88,10 +113,12 @@ def slow(truth: dict[str, Any], found: list[dict[str, Any]], kind: str) -> list[
     return values
 
 
+@pytest.mark.parametrize("crowds", [False, True])
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
 @pytest.mark.parametrize("seed", range(6))
-def test_precision_is_that_of_a_loop(kind: Any, seed: int) -> None:
+def test_precision_is_that_of_a_loop(kind: Any, seed: int, crowds: bool) -> None:
     truth, found = scene(seed)
+    truth = with_crowds(truth, seed) if crowds else truth
     expected = slow(truth, found, kind)
     got = average_precision(truth, found, kind)
     assert got == pytest.approx({"AP": np.mean(expected), "AP50": expected[0], "AP75": expected[5]}, abs=1e-9)
@@ -105,6 +132,16 @@ def test_perfect_no_and_wrong_detections() -> None:
     assert average_precision({**truth, "annotations": []}, perfect, "bbox")["AP"] == 0
     crowd = {**truth, "annotations": [{**each, "iscrowd": 1} for each in truth["annotations"]]}
     assert average_precision(crowd, perfect, "bbox")["AP"] == 0
+
+
+def test_a_detection_in_a_crowd_does_not_count() -> None:
+    images = [{"id": 1, "height": SIDE, "width": SIDE}]
+    objects = [row(1, 1, [2, 2, 6, 6]), row(1, 1, [10, 2, 12, 20], iscrowd=1)]
+    truth = {"images": images, "categories": [{"id": 1, "name": "x"}], "annotations": objects}
+    found = [row(1, 1, [12, 4, 6, 6], score=0.9), row(1, 1, [2, 2, 6, 6], score=0.5)]
+    assert average_precision(truth, found, "bbox")["AP"] == pytest.approx(1)
+    alone = {**truth, "annotations": objects[:1]}
+    assert average_precision(alone, found, "bbox")["AP"] == pytest.approx(0.5)
 
 
 def test_polygons_and_lists_of_runs() -> None:

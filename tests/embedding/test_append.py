@@ -127,6 +127,8 @@ def test_what_is_refused_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
         append_nodes(fitted("S2", tmp_path / "other", np.ones(GRAPH.edge_index.shape[1])), folder, X, NEW)
     with pytest.raises(EigenmapError, match=re.escape(str(tmp_path))):
         append_nodes(model, tmp_path, X, NEW)
+    with pytest.raises(EigenmapError, match=r"NodeCodes\.open.*not str"):
+        model.encode(X, edges=NEW, stored=str(folder))  # type: ignore[arg-type]
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

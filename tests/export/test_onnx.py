@@ -82,3 +82,14 @@ def test_both_sides_of_a_model_of_vectors_are_exported(side: Literal["left", "ri
     np.testing.assert_allclose(codes, model.side(side).encode(rows, dim=5), atol=1e-5)
     with pytest.raises(EigenmapError, match="two spaces"):
         export_onnx(tmp_path / "run", tmp_path / "other.onnx")
+
+
+def test_the_residual_head_of_a_model_of_vectors_is_exported(tmp_path: Path) -> None:
+    """Its mean unit becomes a constant that the converter calls "mean"."""
+    x, y = two_spaces(1500)
+    model = fit_vectors(
+        x, 8, pairs=np.abs(y), solver="neural", steps=300, width=64, out=tmp_path / "run", progress=False
+    )
+    assert not model.is_linear
+    difference = export_onnx(tmp_path / "run", tmp_path / "model.onnx", dim=5, side="left")
+    assert difference is not None and difference < 1e-5

@@ -157,11 +157,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [(0, 58.2), (12, 46.2), (30, 28.2), (300, 28.2)],  # imports and reading count, up to half of the minutes
 )
 def test_minutes_count_from_the_start_of_the_command(clock: list[float], before: float, left: float) -> None:
+    said: list[str] = []
     with counted_from(1000.0):
         clock[0] += 5
-        options = RunOptions.checked(**OPTIONS, minutes=1.0)
+        options = RunOptions.checked(**OPTIONS | {"say": said.append}, minutes=1.0)
     clock[0] += before - 5
     assert options.ends() == pytest.approx(clock[0] + left)
+    assert any("300 s" in line and "1 min" in line for line in said) == (before > 30)
     assert RunOptions(minutes=1.0).ends() == pytest.approx(clock[0] + 58.2)  # without a command, from now on
     assert RunOptions(steps=1).ends() is None
 
@@ -178,7 +180,7 @@ def test_a_run_whose_time_is_over_says_that_fewer_pairs_are_used() -> None:
     )
     assert trained.left is None
     pipeline.best_code(replace(trained, left=-1.0), said.append)
-    assert any("Time is short: 0% of the usual pairs" in line for line in said)
+    assert any(line.startswith("Time is short") and "0% of the usual pairs" in line for line in said)
     said.clear()
     pipeline.best_code(replace(trained, left=1e9), said.append)
     assert not any("Time is short" in line for line in said)

@@ -101,7 +101,7 @@ def test_forward_in_time_the_neural_head_has_two_sides() -> None:
         ({"lag": 1, "trajectories": [500]}, "add up to 500"),
         ({"lag": 1, "n_components": 9}, "at most 8"),
         ({"lag": 1, "into": "runs/x"}, "into needs pairs"),
-        ({"labels": np.arange(1000) % 3, "trajectories": [500, 500]}, "need lag"),
+        ({"labels": np.arange(1000) % 3, "trajectories": [500, 500]}, "need lag="),
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(change: dict[str, Any], says: str) -> None:

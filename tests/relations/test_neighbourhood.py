@@ -128,7 +128,8 @@ def test_edges_come_as_arrays_with_weights_or_as_a_matrix() -> None:
     [
         ([[0, 1], [1, 8]], "edges.* 8.*0 to 7"),
         ([[0, -1], [1, 2]], "edges.* -1"),
-        (np.zeros((3, 2), np.int64), "edges must be whole numbers"),
+        (np.zeros((3, 2), np.int64), r"edges must be whole numbers.*edges\.T"),
+        (np.eye(8), r"edges must be whole numbers.*csr_matrix\(edges\)"),
         (np.zeros((2, 2)), "edges must be whole numbers"),
         (scipy.sparse.eye(7), "8 x 8.*7 x 7"),
         (scipy.sparse.eye(8, dtype=complex), "real numbers"),

@@ -24,6 +24,7 @@ def test_data_are_counted_and_incomplete_ones_named(tmp_path: Path) -> None:
     write(tmp_path / "val", ["n01440764"], count=3)
     found = find_data("paper", tmp_path)
     assert found.counts == {"train": 4, "val": 3} and not found.complete and "1,281,167" in found.in_words()
+    assert found.train == 1_281_167  # steps are those of the whole set
     assert find_data("tiny", None).complete
 
 

@@ -7,6 +7,7 @@ import torch
 from eigenmap.data.graphs.adjacency import build_adjacency
 from eigenmap.evaluation.nodes import random_split
 from eigenmap.reproduce.node_rivals import (
+    Classifier,
     Fitting,
     NodeClassifier,
     classify,
@@ -15,10 +16,10 @@ from eigenmap.reproduce.node_rivals import (
     node2vec_codes,
     rival_accuracies,
 )
-from eigenmap.reproduce.table_6 import generated_graph
+from eigenmap.reproduce.table_6 import FITTINGS, generated_graph
 
 CPU = torch.device("cpu")
-SMALL = Fitting(width=16, epochs=60, dims=8, length=8, walks=4, window=3)
+SMALL = Classifier(width=16, batch_norm=True, epochs=60, check_every=5)
 
 
 def dense_operator(n: int, edges: torch.Tensor) -> torch.Tensor:
@@ -31,19 +32,29 @@ def dense_operator(n: int, edges: torch.Tensor) -> torch.Tensor:
     return scale[:, None] * adjacency * scale
 
 
-def test_gcn_and_its_gradients_are_those_of_dense_matrices() -> None:
+@pytest.mark.parametrize("batch_norm", [False, True])
+def test_gcn_and_its_gradients_are_those_of_dense_matrices(batch_norm: bool) -> None:
     torch.manual_seed(0)
     edges = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
     propagate = graph_convolution(build_adjacency(edges, 5), CPU)
     S = dense_operator(5, edges)
     x = torch.randn(5, 3)
-    network = NodeClassifier(3, 2, Fitting(width=4, dropout=0.0)).train()
+    network = NodeClassifier(3, 2, Classifier(width=4, dropout=0.0, batch_norm=batch_norm)).train()
     found, wanted = network(x, propagate), network(x, lambda h: S @ h)
     assert torch.allclose(found, wanted, atol=1e-5)
     gradients = [torch.autograd.grad((out**2).sum(), list(network.parameters())) for out in (found, wanted)]
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, atol=1e-4)
     assert torch.equal(network.eval()(x, None), network(x, lambda h: h))
+
+
+def test_the_papers_classifiers() -> None:
+    how = FITTINGS["paper"]
+    assert (how.gcn.width, how.gcn.dropout, how.gcn.epochs) == (256, 0.5, 300)
+    assert (how.mlp.width, how.mlp.dropout, how.mlp.epochs) == (512, 0.0, 200)
+    network = NodeClassifier(5, 3, how.mlp)
+    assert [type(module) for module in network.norms] == [torch.nn.Identity] * 2
+    assert [layer.out_features for layer in network.linears] == [512, 512, 3]
 
 
 def test_laplacian_codes_are_eigenvectors() -> None:

@@ -5,7 +5,9 @@ The long versions are `benchmarks/reliability/growth.py` and `steady.py`.
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -116,6 +118,33 @@ def test_an_object_kept_per_answer_would_be_noticed(leaking: list[object], clien
     ids = [str(name) for name in CodeIndex.open(place).ids][:8]
     assert blocks_per_request(client, lambda: None, ids) > LEAST
     assert len(leaking) == 6 * len(ids) * (WARM_UP + ROUNDS)
+
+
+CHURNING = """
+import ctypes, random
+from benchmarks.reliability import reachable
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+reachable.sizes()
+before, chance, live = reachable.handed_out(), random.Random(0), []
+for _ in range(20_000):
+    live.append(libc.malloc(chance.randrange(16, 1000)))
+    if len(live) > 50:
+        libc.free(live.pop(chance.randrange(50)))
+while live:
+    libc.free(live.pop())
+print(reachable.handed_out() - before)
+"""
+
+
+@pytest.mark.parametrize(("further", "least", "most"), [({}, 50_000, 200_000), (reachable.EXACT, -20_000, 20_000)])
+def test_what_the_c_library_keeps_per_thread_is_not_counted(further: dict[str, str], least: int, most: int) -> None:
+    """The slope that memory per answer once had: a thread's cache of freed memory fills up."""
+    env = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}
+    ended = subprocess.run(
+        [sys.executable, "-c", CHURNING], capture_output=True, text=True, check=True, env=env | further
+    )
+    assert least < int(ended.stdout) < most
 
 
 def test_a_full_table_of_interned_strings_is_rebuilt_at_the_same_size() -> None:

@@ -105,6 +105,34 @@ def test_few_distinct_rows_are_kept_as_they_are():
     assert codec.groups == [] and through(codec, np.ones((2, 4), np.float32))[1] == 0
 
 
+def test_few_distinct_rows_are_found_where_the_first_rows_say_nothing():
+    few = np.repeat(np.arange(300, dtype=np.float32), 10)[:, None]
+    np.testing.assert_array_equal(
+        levels_of(few[:2560]), few[:2560:10]
+    )  # 256 distinct rows, 103 of them among the first
+    assert len(np.unique(levels_of(few))) == 256  # 300: means
+
+
+@pytest.mark.parametrize("n", [1, 3000, 4096, 20_000])
+@pytest.mark.parametrize("length", [1, 3, 40])
+def test_columns_of_zeros_that_make_faiss_quick_change_no_level(n, length):
+    rng = np.random.default_rng(n)
+    rows = rng.standard_normal((n, length)).astype(np.float32)
+    levels = rng.standard_normal((256, length)).astype(np.float32)
+    codec = codecs.GroupCodec(length, [(0, min(length, 8))], [levels[:, :8]])
+    stored = codec.encode(0, rows[:, :8])
+    error = np.square(rows[:, None, :8] - levels[None, :, :8], dtype=np.float64).sum(2)
+    np.testing.assert_allclose(error[np.arange(n), stored[:, 0]], error.min(1), rtol=1e-4, atol=1e-6)
+    learned = levels_of(rows)
+    assert learned.shape == (min(n, 256), length)
+    if n > 256:  # a fixed point of k-means, nearly: each level is the mean of the rows nearest to it
+        nearest = (np.square(learned).sum(1) - 2 * rows @ learned.T).argmin(1)
+        sums = np.zeros_like(learned)
+        np.add.at(sums, nearest, rows)
+        means = sums / np.maximum(np.bincount(nearest, minlength=256), 1)[:, None]
+        assert np.square(means - learned).sum() < 0.02 * np.square(learned).sum()
+
+
 def test_a_code_too_large_for_half_floats_is_refused():
     with pytest.raises(EigenmapError, match="float16"):
         FloatCodec(4, "float16").encode(0, np.full((1, 4), 1e6, np.float32))

@@ -28,6 +28,7 @@ from eigenmap.cli.figures import (
     reproduce_tables,
 )
 from eigenmap.cli.fit import graph, images, towers, vectors
+from eigenmap.cli.interrupts import prompt_interrupts
 from eigenmap.cli.search import advise, index, query
 from eigenmap.cli.streams import guarded_streams
 from eigenmap.core.clock import counted_from
@@ -36,10 +37,10 @@ from eigenmap.core.redaction import redacted
 __all__ = ["app", "main"]
 
 
-def main() -> None:
-    """Run the command line."""
+def main(began: float | None = None) -> None:
+    """Run the command line; time limits count from a moment of `time.perf_counter`, by default from now."""
     sys.excepthook = _print_redacted
-    with guarded_streams(), counted_from(time.perf_counter()):
+    with guarded_streams(), counted_from(time.perf_counter() if began is None else began), prompt_interrupts():
         app()
 
 

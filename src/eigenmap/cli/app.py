@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from eigenmap.cli.console import complain, print_result
+from eigenmap.cli.interrupts import STOPPED
 from eigenmap.cli.wording import in_command_words, options_of
 from eigenmap.core.errors import EigenmapError
 
@@ -87,12 +89,8 @@ class Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
-        try:
-            with _in_one_sentence(ctx):
-                return super().invoke(ctx)
-        except KeyboardInterrupt:
-            complain(f"stopped{_GO_ON.get(ctx.invoked_subcommand, '')}")
-            raise typer.Exit(130) from None
+        with _in_one_sentence(ctx):
+            return super().invoke(ctx)
 
 
 def _says_no_memory(error: Exception) -> bool:
@@ -122,6 +120,9 @@ def _in_one_sentence(ctx: Any) -> Iterator[None]:
     """Turn errors of input or usage into one sentence, in the words of the command line."""
     try:
         yield
+    except KeyboardInterrupt:
+        complain(f"stopped{_GO_ON.get(ctx.invoked_subcommand, '')}")
+        raise typer.Exit(STOPPED) from None
     except EigenmapError as error:
         verb = ctx.command.commands.get(ctx.invoked_subcommand)
         complain(str(error) if verb is None else in_command_words(str(error), options_of(verb)))
@@ -141,6 +142,7 @@ def _in_one_sentence(ctx: Any) -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise  # not an error: it shows the help
         sentence = " ".join(error.format_message().replace("Value error, ", "").split())
+        sentence = re.sub(r"^Invalid value for '(.+?)': Input should be", r"\1 must be", sentence)
         more = "" if sentence.endswith("?") else f"; see {error.ctx.command_path if error.ctx else 'eigenmap'} --help"
         complain(sentence.rstrip(".") + more)
         raise typer.Exit(2) from None
@@ -156,8 +158,9 @@ class Kinds(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the kind; if a file or folder was given in its place, say which word is missing."""
         if args[0] not in self.commands and Path(args[0]).exists():
-            kinds = " or ".join(self.commands)
-            example = f"{ctx.command_path} {next(iter(self.commands))} {args[0]}"
+            *others, last = self.commands
+            kinds = f"{', '.join(others)} or {last}" if others else last
+            example = f"{ctx.command_path} {next(iter(self.commands))} {shlex.quote(args[0])}"
             raise EigenmapError(f"{ctx.command_path} needs one more word, {kinds}: {example}")
         return super().resolve_command(ctx, args)
 

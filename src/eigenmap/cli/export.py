@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,14 @@ from eigenmap.core.words import count
 
 FOLDER = "sentence-transformers"
 """Value of --to for a folder instead of a file."""
+WEIGHTS = ".pth"
+
+
+class Keys(str, Enum):
+    """Program whose names the weights of an encoder get."""
+
+    torchvision = "torchvision"
+    detectron2 = "detectron2"
 
 
 @app.command(
@@ -35,6 +44,8 @@ Examples:
 [cyan]  eigenmap export runs/text --to codes.sql --dim 64[/cyan]
 
 [cyan]  eigenmap export runs/text --to sentence-transformers --base all-MiniLM-L6-v2/ --out text-codes/[/cyan]
+
+[cyan]  eigenmap export runs/mine --to encoder.pth --keys detectron2[/cyan]
 """,
 )
 def export(
@@ -47,7 +58,7 @@ def export(
         option(
             "--to FILE",
             "model.onnx, codes.parquet or codes.faiss; for a linear model of vectors also map.npy, map.npz, "
-            "map.safetensors or codes.sql; or the word sentence-transformers.",
+            "map.safetensors or codes.sql; for a ResNet, encoder.pth; or the word sentence-transformers.",
             OUTPUT,
         ),
     ],
@@ -58,6 +69,10 @@ def export(
     ] = None,
     out: Annotated[
         Path | None, option("--out -o FOLDER", "The new folder, for --to sentence-transformers.", OUTPUT)
+    ] = None,
+    keys: Annotated[
+        Keys | None,
+        option("--keys", "Names of the weights in encoder.pth [dim](default: torchvision)[/dim].", WHAT),
     ] = None,
     side: SideOption = None,
     table: TableOption = None,
@@ -70,14 +85,22 @@ def export(
     inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
 
     A linear model of vectors x makes codes (x - mean) @ (matrix * weights) of norm 1. map.npz and map.safetensors
-    contain these three, map.npy one matrix for [x, 1], and codes.sql a function codes(vector) for PostgreSQL with
+    contain these three, map.npy one matrix for (x, 1), and codes.sql a function codes(vector) for PostgreSQL with
     pgvector. A sentence-transformers folder turns texts into codes, without eigenmap if the model is linear.
+
+    encoder.pth contains the weights of a ResNet without its projector, to fine-tune it elsewhere.
     """
+    if keys is not None and to.suffix != WEIGHTS:
+        raise EigenmapError(f"--keys is for the weights of an encoder, --to FILE{WEIGHTS}.")
     if str(to) == FOLDER:
         said = _export_folder(what, base, out, dim, side, force)
         to = out or to
     elif base is not None or out is not None:
         raise EigenmapError(f"--base and --out go with --to {FOLDER}; for a file give --to FILE alone.")
+    elif to.suffix == WEIGHTS:
+        if dim is not None or side is not None or table is not None:
+            raise EigenmapError(f"--dim, --side and --table are for codes; leave them out for {to}.")
+        said = _export_weights(what, to, keys or Keys.torchvision, force)
     else:
         said = _export_file(what, to, dim, side, table, force)
     if not quiet:
@@ -92,7 +115,7 @@ def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table:
     if to.suffix not in (*models, ".parquet", ".faiss"):
         raise EigenmapError(
             f"{to} must end in .onnx (a model), {', '.join(SUFFIXES)} (a linear model of vectors), .parquet or .faiss "
-            f"(the codes of an index), or be the word {FOLDER}."
+            f"(the codes of an index), {WEIGHTS} (the weights of an encoder), or be the word {FOLDER}."
         )
     check_file(to, force)
     if to.suffix in models:
@@ -102,6 +125,22 @@ def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table:
     if side is not None:
         raise EigenmapError("--side selects a space of a model; leave it out for the codes of an index.")
     return _export_codes(what, to, dim, table, force)
+
+
+def _export_weights(run: str, to: Path, keys: Keys, force: bool) -> str:
+    from eigenmap.detection.weights import save_weights
+    from eigenmap.model import Eigenmap
+    from eigenmap.networks import ResNet
+
+    require_path(to)
+    check_file(to, force)
+    encoder = Eigenmap.load(run).network.encoder
+    if not isinstance(encoder, ResNet):
+        raise EigenmapError(f"{run} has no ResNet, and only its weights have names in {keys.value}.")
+    save_weights(encoder, to, keys.value)
+    stem = encoder.conv1.kernel_size[0]
+    more = "" if stem == 7 else f"; its first convolution is {stem}x{stem}, where theirs is 7x7"
+    return f"weights of the encoder, named as in {keys.value}{more}."
 
 
 def _export_folder(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from eigenmap.data.vectors.input import VectorInput
     from eigenmap.model import Eigenmap
+    from eigenmap.relations.propagation import Propagation
 
     Values = npt.NDArray[np.float64]
 
@@ -164,12 +165,13 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
         graph, recipe = about.get("graph", {}), about.get("recipe", {})
         return {
             "nodes": f"by {count(model.input.n_features, 'feature')} each",
-            "encoder": f"residual perceptron, width {model.encoder.width}, {model.encoder.blocks} blocks",
-            "relation": f"{recipe.get('sampler', '?')}, {recipe.get('hops', '?')} hops, "
+            "encoder": f"residual perceptron, width {model.encoder.width:,}, {count(model.encoder.blocks, 'block')}",
+            "relation": f"{recipe.get('sampler', '?')}, {count(recipe.get('hops', 1), 'hop')}, "
             f"start {recipe.get('start', '?')}, teleport {recipe.get('teleport', '?')}",
             "trained on": f"{count(graph.get('nodes', 0), 'node')}, {count(graph.get('edges', 0), 'edge')} in "
             f"{count(graph.get('components', 0), 'component')}, {about.get('held_out_edges', 0):,} held out",
-            "positive": f"{graph.get('positive_eigenvalues', '?')} eigenvalues",
+            "positive": f"{graph.get('positive_eigenvalues', '?')} of {count(model.n_components, 'eigenvalue')}",
+            "neighbours": _neighbour_use(model.neighbours.propagation, model.input.hops),
         }
     assert isinstance(model.input, ImageInput)
     colour = "grey" if model.input.channels == 1 else "colour"
@@ -179,6 +181,15 @@ def _input_facts(model: Eigenmap) -> dict[str, str]:
         facts["views"] = about.get("recipe", {}).get("views", "?")
         facts["trained on"] = f"{count(about.get('images', 0), 'image')}, {about.get('held_out_images', 0):,} held out"
     return facts
+
+
+def _neighbour_use(propagation: Propagation, feature_hops: int) -> str:
+    """Say how codes use edges that are given with the nodes."""
+    if feature_hops:
+        return f"needed: features are averaged over {count(feature_hops, 'step')}, then codes: {propagation.in_words}"
+    if propagation.way == "none":
+        return "not averaged, even where edges are given"
+    return f"averaged where edges are given: {propagation.in_words}"
 
 
 def _vector_facts(model: Eigenmap, input: VectorInput) -> dict[str, str]:

@@ -172,7 +172,8 @@ def _append(model: Eigenmap, asked: NodeOptions) -> None:
         device=asked.device,
     )
     if not asked.quiet:
-        note(f"{made.new:,} new codes, {made.refreshed:,} of neighbours updated, {made.nodes:,} in total: {asked.out}")
+        added = count(made.new, "new code")
+        note(f"{added}, {made.refreshed:,} of neighbours updated, {made.nodes:,} in total: {asked.out}")
 
 
 def _write(asked: NodeOptions, shape: tuple[int, int], codes: Iterable[Codes]) -> None:

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import atomic_write, json_bytes, make_folder, require_writable, write_json
+from eigenmap.core.files import atomic_write, json_bytes, make_folder, refuse_device, require_writable, write_json
 from eigenmap.core.folders import is_empty_folder
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def check_file(path: Path, force: bool) -> None:
     require_path(path)
     if path.is_dir():
         raise EigenmapError(f"{path} is a folder; give a file name for the output.")
+    refuse_device(path)
     if path.exists() and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
     require_writable(path)

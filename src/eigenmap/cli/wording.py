@@ -8,8 +8,12 @@ from typing import Any
 
 ALIASES = {"overwrite": "--force", "replace": "--force", "n_components": "--components"}
 """Arguments whose option has another name; used if the verb has that option."""
+SEVERAL = {"dim": "--dims"}
+"""The same for arguments that an option takes several of, unless the verb has an option of the argument's own name."""
 ANYWHERE = {"force": "--force", "resume": "--resume", "bytes_per_item": "--bytes-per-item"}
 """Options that messages of one verb recommend for another."""
+PHRASES = {"CodeIndex(where=PATH)": "`eigenmap index`"}
+"""What Python has in place of a verb."""
 FLAGS = {"standardisation=IMAGENET_STANDARDISATION": "imagenet"}
 """Arguments with a value for which there is a flag, and its argument."""
 
@@ -23,7 +27,9 @@ _ARGUMENT = re.compile(
 def options_of(command: Any) -> dict[str, str]:
     """Return the options of a command and of the commands below it: argument -> longest name, "--bytes-per-item"."""
     found = ANYWHERE | dict(_options(command))
-    return found | {name: option for name, option in ALIASES.items() if option in found.values()}
+    known = set(found.values())
+    several = {name: option for name, option in SEVERAL.items() if option in known}
+    return several | found | {name: option for name, option in ALIASES.items() if option in known}
 
 
 def _options(command: Any) -> Iterator[tuple[str, str]]:
@@ -57,4 +63,6 @@ def in_command_words(message: str, options: Mapping[str, str]) -> str:
             return match[0]
         return option if given in (None, "=True", "=") else f"{option} {given[1:]}"
 
+    for phrase, verb in PHRASES.items():
+        message = message.replace(phrase, verb)
     return _ARGUMENT.sub(told, message)

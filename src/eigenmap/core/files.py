@@ -135,6 +135,7 @@ def atomic_write(path: Path, *, replace: bool = True) -> Iterator[IO[bytes]]:
 
 def _claimed(path: Path) -> tuple[Path, Lock]:
     """Return an empty, hidden sibling of a file and a lock that keeps other writers out."""
+    refuse_device(path)
     partial = path.with_name(f".{path.name}.partial")
     while True:
         descriptor, is_new = _opened_or_made(partial)
@@ -265,8 +266,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
+def refuse_device(path: Path) -> None:
+    """Refuse a device, pipe or socket as an output: its name would be taken by a file, if there is permission.
+
+    `/dev/stdout` is a link that may lead to a file, but is not to be replaced either.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # there is nothing, or the reason is reported later
+        return
+    in_dev = path.absolute().parent == Path(os.devnull).absolute().parent
+    if in_dev or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise EigenmapError(f"{path} is a device or a pipe, which output cannot replace; give a file name")
+
+
 def require_writable(path: Path) -> None:
     """Refuse a path where no file can be created, by creating one in the nearest existing folder and removing it."""
+    refuse_device(path)
     nearest = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):

@@ -22,14 +22,19 @@ def box_area(boxes: Tensor) -> Tensor:
     return (boxes[:, 2] - boxes[:, 0]).clamp(min=0) * (boxes[:, 3] - boxes[:, 1]).clamp(min=0)
 
 
+def box_intersection(a: Tensor, b: Tensor) -> Tensor:
+    """Return the areas that boxes (n, 4) and (m, 4) have in common as (n, m)."""
+    low, high = torch.maximum(a[:, None, :2], b[:, :2]), torch.minimum(a[:, None, 2:], b[:, 2:])
+    return (high - low).clamp(min=0).prod(2)
+
+
 def box_iou(a: Tensor, b: Tensor) -> Tensor:
     """Return the intersection over union of boxes (n, 4) and (m, 4) as (n, m); 0 where both are empty.
 
     >>> box_iou(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 1, 3, 3]])).tolist()
     [[0.1428571492433548]]
     """
-    low, high = torch.maximum(a[:, None, :2], b[:, :2]), torch.minimum(a[:, None, 2:], b[:, 2:])
-    common = (high - low).clamp(min=0).prod(2)
+    common = box_intersection(a, b)
     union = box_area(a)[:, None] + box_area(b) - common
     return torch.where(union > 0, common / union.clamp(min=torch.finfo(union.dtype).tiny), 0.0)
 

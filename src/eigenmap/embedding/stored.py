@@ -60,7 +60,11 @@ def _npy(path: Path) -> StoredCodes | None:
     codes = open_npy(path)
     if not _is_matrix(codes):
         return None
-    return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, _names_beside(path, len(codes))))
+
+    def read() -> CodeBlocks:
+        return _cut(codes, stored_names(path, len(codes)) or [str(row) for row in range(len(codes))])
+
+    return StoredCodes(path, codes.shape[1], None, read)
 
 
 def _npz(path: Path) -> StoredCodes | None:
@@ -68,10 +72,9 @@ def _npz(path: Path) -> StoredCodes | None:
         if "codes" not in arrays.names or len(arrays.shape("codes")) != 2:
             return None
         codes = arrays["codes"]
-        ids = arrays["ids"] if "ids" in arrays.names else np.arange(len(codes))
     if not _is_matrix(codes):
         return None
-    names = _checked([str(name) for name in ids], len(codes), path)
+    names = stored_names(path, len(codes)) or [str(row) for row in range(len(codes))]
     return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, names))
 
 
@@ -104,11 +107,14 @@ def _cut(codes: Array, names: list[str]) -> CodeBlocks:
         yield names[rows], np.asarray(codes[rows], np.float32)
 
 
-def _names_beside(path: Path, count: int) -> list[str]:
-    """Return the names in the file beside an .npy file, or row numbers without that file."""
+def stored_names(path: Path, count: int) -> list[str] | None:
+    """Return the names in the file beside an .npy file, or in an .npz file's array `ids`; None without them."""
+    if path.suffix.lower() == ".npz":
+        with open_npz(path) as arrays:
+            return _checked([str(name) for name in arrays["ids"]], count, path) if "ids" in arrays.names else None
     file = names_file(path)
     if file is None or not file.exists():
-        return [str(i) for i in range(count)]
+        return None
     try:
         names = read_json(file)
     except (OSError, ValueError) as error:

@@ -39,7 +39,8 @@ TOLERANCE = 1e-4
 class Pipeline(nn.Module):
     """Maps pixels or vectors to codes of norm 1, as `Eigenmap.encode` computes them."""
 
-    mean: Tensor
+    centre: Tensor
+    """Named unlike any operation: the converter names the constants that it computes after theirs."""
     rotation: Tensor
 
     def __init__(self, model: Eigenmap, dim: int) -> None:
@@ -49,14 +50,14 @@ class Pipeline(nn.Module):
         self.prepare = model.input if isinstance(model.input, VectorInput) else model.image
         self.source = model.source
         self.plain = model.plain
-        self.register_buffer("mean", alignment.mean.float())
+        self.register_buffer("centre", alignment.mean.float())
         self.register_buffer("rotation", (alignment.rotation * alignment.weights())[:, :dim].float())
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
         rows = code_rows(features, psi, self.source, self.plain)
-        return normalize((rows - self.mean) @ self.rotation, dim=1)
+        return normalize((rows - self.centre) @ self.rotation, dim=1)
 
 
 def export_onnx(

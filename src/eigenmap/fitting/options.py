@@ -99,7 +99,13 @@ class RunOptions:
         if self.minutes is None:
             return None
         now, whole = time.perf_counter(), 60 * self.minutes
-        return now + (1 - SAVING) * whole - min(now - self.began, whole / 2)
+        used = now - self.began
+        if used > whole / 2:
+            self.say(
+                f"Starting and reading took {used:.0f} s, more than half of the {self.minutes:g} min; half is kept for "
+                "training and ordering the features."
+            )
+        return now + (1 - SAVING) * whole - min(used, whole / 2)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
         """Return the training configuration of a recipe and these options, for a number of steps."""

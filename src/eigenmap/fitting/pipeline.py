@@ -151,7 +151,7 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
     if share * seconds > WORTH_SAYING:
         say(f"Training is complete; ordering the features takes about {share * seconds:.0f} s more.")
     if share < 1:
-        say(f"Time is short: {share:.0%} of the usual pairs, or about 1,500, order the features.")
+        say(f"Time is short: features are ordered with {share:.0%} of the usual pairs (at least about 1,500).")
     problem.network.eval()
     evidence = problem.evidence(share)
     aligned = align.align_outputs(evidence, align.sources_of(recipe.codes, evidence.staged), recipe.n_components)

@@ -21,7 +21,7 @@ def checked_lags(lags: Iterable[int] | None, lag: int | None) -> tuple[int, ...]
     if lags is None:
         return ()
     if lag is None:
-        raise EigenmapError("lags, trajectories and reversible need lag.")
+        raise EigenmapError("lags=, trajectories= and reversible= need lag=.")
     try:
         every = list(lags)
     except TypeError:

@@ -112,7 +112,7 @@ class Relation:
         if not isinstance(found, Vectors):
             return indexed(x, found, load_weights(self.weights), others, seed)
         if self.weights is not None or others is not None:
-            raise EigenmapError("weights and others need index pairs, but the pairs are vectors (floats).")
+            raise EigenmapError("weights= and others= need index pairs, but the pairs are vectors (floats).")
         return partners(x, found, seed, self.two_spaces)
 
     def check(self) -> None:
@@ -125,9 +125,9 @@ class Relation:
         if self.views is not None and not len(self.views):
             raise EigenmapError("views needs at least one further set of vectors.")
         if self.pairs is None and (self.weights is not None or self.others is not None or self.two_spaces):
-            raise EigenmapError("weights, others and two_spaces need pairs.")
+            raise EigenmapError("weights=, others= and two_spaces= need pairs=.")
         if self.lag is None and (self.trajectories is not None or self.reversible is not True):
-            raise EigenmapError("lags, trajectories and reversible need lag.")
+            raise EigenmapError("lags=, trajectories= and reversible= need lag=.")
         if not isinstance(self.reversible, bool):
             raise EigenmapError(f"reversible must be True or False, not {self.reversible!r}.")
 

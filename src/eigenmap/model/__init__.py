@@ -379,6 +379,8 @@ class Eigenmap:
     def save(self, directory: str | Path) -> Path:
         """Write the model; it is on disk when this returns. An existing model stays intact until then."""
         directory = a_path(directory, "directory")
+        if (directory / "index.json").is_file():
+            raise EigenmapError(f"{directory} is an index; choose another folder for the model.")
         tensors = self._tensors("")
         if self.right is not None:
             tensors |= self.right._tensors("right.")

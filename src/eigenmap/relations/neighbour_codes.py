@@ -89,6 +89,9 @@ class NeighbourCodes:
 
 def require_same(stored: StoredNodes, fingerprint: str | None, how: NeighbourCodes, n_components: int) -> None:
     """Refuse codes of another model."""
+    if not hasattr(stored, "fingerprint"):
+        kind = type(stored).__name__
+        raise EigenmapError(f"stored must be the codes of a graph, NodeCodes.open(folder), not {kind}.")
     if stored.fingerprint != fingerprint:
         raise EigenmapError(
             f"{stored.path}: the stored codes are those of another model; embed the graph again with this one first."

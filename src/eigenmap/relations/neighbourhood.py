@@ -115,10 +115,19 @@ def _is_list(value: object) -> bool:
 def _check_places(places: Tensor, n_nodes: int) -> None:
     if places.ndim != 2 or len(places) != 2 or places.is_floating_point() or places.dtype == torch.bool:
         found = f"{str(places.dtype).removeprefix('torch.')} of shape {tuple(places.shape)}"
-        raise EigenmapError(f"edges must be whole numbers (2, edges) or a square sparse matrix, not {found}.")
+        raise EigenmapError(
+            f"edges must be whole numbers (2, edges) or a square sparse matrix, not {found}.{_remedy(places, n_nodes)}"
+        )
     if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < n_nodes:
         wrong = int(places.min()) if int(places.min()) < 0 else int(places.max())
         raise EigenmapError(f"edges contain node {wrong}, but nodes are numbered 0 to {n_nodes - 1}.")
+
+
+def _remedy(places: Tensor, n_nodes: int) -> str:
+    """Return advice for the usual mistakes: a dense adjacency matrix, and one edge per row."""
+    if tuple(places.shape) == (n_nodes, n_nodes):
+        return " For an adjacency matrix, give scipy.sparse.csr_matrix(edges)."
+    return " For one edge per row, give edges.T." if places.ndim == 2 and places.shape[1] == 2 else ""
 
 
 def missing_nodes(missing: object, n_nodes: int) -> npt.NDArray[np.bool_]:

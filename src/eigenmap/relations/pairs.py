@@ -148,6 +148,7 @@ def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
     _require_equal_lengths(x, z)
     if x.n_features == z.n_features and _all_equal(x, z):
         raise EigenmapError(f"{z.name} contains the same vectors as {x.name}; give those of another model.")
+    _require_different_rows(z)
     return _aligned("second model", [(x, z)], _held_rows(len(x), seed), True)
 
 
@@ -186,6 +187,7 @@ def indexed(
 
 def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> VectorPairs:
     """Pair rows that are among each other's `count` nearest by cosine."""
+    _require_different_rows(x)
     n = len(x)
     rows = np.arange(n) if n <= MOST_SEARCHED else np.linspace(0, n - 1, MOST_SEARCHED).astype(np.int64)
     count = whole_number(count, "neighbours", 1, len(rows) - 1)
@@ -306,8 +308,20 @@ def _all_equal(x: Vectors, y: Vectors) -> bool:
     """Tell whether a sample of rows is the same on both sides."""
     if x.n_features != y.n_features:
         return False
-    rows = np.linspace(0, len(x) - 1, min(len(x), 64)).astype(np.int64)
+    rows = _some_rows(x)
     return bool((x.array[rows] == y.array[rows]).all())
+
+
+def _require_different_rows(x: Vectors) -> None:
+    """Raise if all rows of a sample are the same."""
+    found = x.array[_some_rows(x)]
+    if len(found) > 1 and (found == found[0]).all():
+        raise EigenmapError(f"All rows of {x.name} are the same, so there is nothing to learn.")
+
+
+def _some_rows(x: Vectors) -> Rows:
+    """Return the numbers of up to 64 rows, evenly spaced."""
+    return np.linspace(0, len(x) - 1, min(len(x), 64)).astype(np.int64)
 
 
 def _checked_pairs(pairs: npt.NDArray[Any], x: Vectors, y: Vectors) -> tuple[Rows, Rows]:

@@ -62,13 +62,14 @@ class Found:
 
     @property
     def train(self) -> int:
-        """Number of training images."""
-        return next(iter(self.counts.values()))
+        """Number of training images to count steps for; if ImageNet is incomplete, that of ImageNet as released."""
+        return next(iter(self.counts.values())) if self.complete else IMAGENET["train"]
 
     def in_words(self) -> str:
         """Describe the counts."""
         said = ", ".join(f"{name}: {count:,} images" for name, count in self.counts.items())
-        return said if self.complete else f"{said}; incomplete, ImageNet as released has 1,281,167 and 50,000"
+        released = " and ".join(f"{count:,}" for count in IMAGENET.values())
+        return said if self.complete else f"{said}; incomplete: steps are those of ImageNet as released, {released}"
 
 
 def find_data(scale: Scale, data: Path | None) -> Found:

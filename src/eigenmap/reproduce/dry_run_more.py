@@ -16,6 +16,7 @@ from eigenmap.networks import ResNet, build_encoder
 from eigenmap.recipes.graph import USUAL_BLOCKS, WIDE, GraphRecipe
 from eigenmap.reproduce.dry_run import GIB, DryRow, kept_bytes
 from eigenmap.reproduce.methods import Scale
+from eigenmap.reproduce.sets import CLASSES
 from eigenmap.reproduce.table_5 import TITLES, TRANSFERS, transfer_recipe
 from eigenmap.reproduce.table_6 import recipe_of_graph
 from eigenmap.training import measure_step, start
@@ -37,7 +38,7 @@ def detection_row(scale: Scale, devices: int, device: Accelerator = "auto", seco
     place = torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
     encoder = build_encoder(transfer_recipe("scl", scale).encoder, 3, 224, "imagenet")
     assert isinstance(encoder, ResNet)
-    classes = COCO_CLASSES if scale == "paper" else transfer.classes or OBJECTS
+    classes = COCO_CLASSES if scale == "paper" else transfer.classes or CLASSES
     part = 8 if scale == "paper" and place.type == "cpu" else 1
     settings = replace(transfer.settings, roi_batch=transfer.settings.roi_batch // part**2)
     detector = MaskRCNN(encoder, classes, settings).to(place).train()

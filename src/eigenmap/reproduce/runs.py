@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write, make_folder, write_json
+from eigenmap.core.processes import is_first_process
 from eigenmap.data import ImageSet
 from eigenmap.evaluation.classes import evaluate_classes
 from eigenmap.evaluation.neighbours import knn_accuracy
@@ -142,7 +143,7 @@ class Runs:
             done = pipeline.train(task, self._options(folder))
         except (CollapseError, DivergedError) as error:
             probe = Probe(linear=None, knn=None, knn_held_out=None, seconds=0.0, collapsed=str(error))
-            if folder is not None and _first_process():
+            if folder is not None and is_first_process():
                 _keep(folder, probe, None)
             return probe
 
@@ -179,10 +180,6 @@ def read_probe(file: Path) -> Probe | None:
     except ValueError as error:
         raise EigenmapError(f"{file} is damaged ({error}): remove its folder to repeat the run.") from error
     return found
-
-
-def _first_process() -> bool:
-    return not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
 
 
 def _keep(folder: Path, probe: Probe, encoder: dict[str, Tensor] | None) -> None:

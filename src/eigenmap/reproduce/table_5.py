@@ -148,6 +148,11 @@ def table_5(
     return rows
 
 
+def detections_file(method: str, seed: int) -> str:
+    """Return the name of the file of a detector's detections."""
+    return f"detections-{method}-s{seed}.json"
+
+
 def transferred(
     method: str,
     encoder: nn.Module,
@@ -176,7 +181,7 @@ def transferred(
     found = detections(detector, test)
     if out is not None and is_first_process():
         make_folder(out)
-        write_json(out / f"detections-{method}-s{runs.seed}.json", found)
+        write_json(out / detections_file(method, runs.seed), found)
     return TransferRow(
         method=TITLES[method],
         box=average_precision(test.content, found, "bbox"),

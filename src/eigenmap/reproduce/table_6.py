@@ -22,6 +22,7 @@ from eigenmap.networks.network import encoder_width
 from eigenmap.recipes.graph import GRAPH, PAPER, GraphRecipe
 from eigenmap.reproduce.methods import Scale
 from eigenmap.reproduce.node_rivals import (
+    Classifier,
     Fitting,
     graph_convolution,
     laplacian_codes,
@@ -48,11 +49,14 @@ TITLES = {
     "default": "ours, the default recipe",
 }
 """Codes that are probed."""
+SMALL = Classifier(batch_norm=True, epochs=100, check_every=5)
+TINY = Classifier(width=32, batch_norm=True, epochs=20, check_every=5)
 FITTINGS: dict[Scale, Fitting] = {
     "paper": Fitting(),
-    "small": Fitting(epochs=100, length=20, walks=5, window=5),
-    "tiny": Fitting(width=32, epochs=20, dims=8, length=5, walks=2, window=2),
+    "small": Fitting(SMALL, SMALL, length=20, walks=5, window=5),
+    "tiny": Fitting(TINY, TINY, dims=8, length=5, walks=2, window=2),
 }
+"""At small scale, MLPs have BatchNorm and dropout as GCN has; at the paper's, both are those of the paper."""
 
 
 class NodeProbeRow(TypedDict):
@@ -136,9 +140,11 @@ def rival_rows(
             given = torch.cat([x, laplacian_codes(walk, how.dims, seed).to(device)], dim=1)
         elif name == "node2vec":
             given = torch.cat([x, node2vec_codes(walk, how, device, seed)], dim=1)
-        propagate = graph_convolution(walk, device) if name == "gcn" else None
+        classifier, propagate = how.mlp, None
+        if name == "gcn":
+            classifier, propagate = how.gcn, graph_convolution(walk, device)
         for share in SHARES:
-            accuracy, spread = rival_accuracies(given, y, splits, share, propagate, how, seed)
+            accuracy, spread = rival_accuracies(given, y, splits, share, propagate, classifier, seed)
             rows.append(probe_row(title, share, accuracy, spread))
     return rows
 

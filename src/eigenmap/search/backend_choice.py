@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from eigenmap.core.addresses import is_database, require_path, scheme_of
-from eigenmap.core.arguments import whole_number
+from eigenmap.core.addresses import is_database, scheme_of
+from eigenmap.core.arguments import a_path, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import METHODS, METRICS, PRECISIONS, Approximate, Backend, IndexSpec
 from eigenmap.search.directory import Directory
@@ -63,15 +62,14 @@ def create_backend(backend: str, about: IndexSpec, where: Where | None, table: s
         return database
     if is_database(where):
         raise EigenmapError(f"{scheme_of(str(where))} is a database; use backend='postgres'")
-    if where is not None:
-        require_path(where)
+    path = None if where is None else a_path(where, "where")
     if backend == "flat" and about.approximate is not None:
         raise EigenmapError("the flat back end compares every item; use backend='faiss' for an approximate index")
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 
     kind = FaissBackend if backend == "faiss" else FlatBackend
-    return kind.create(about, None if where is None else Path(where), memory_bytes)
+    return kind.create(about, path, memory_bytes)
 
 
 def open_backend(where: Where, table: str, memory_bytes: int) -> Backend:
@@ -79,10 +77,10 @@ def open_backend(where: Where, table: str, memory_bytes: int) -> Backend:
     if is_database(where):
         database: Backend = _database().open(str(where), table)
         return database
-    require_path(where)
+    path = a_path(where, "where")
     from eigenmap.search.approximate import FaissBackend
     from eigenmap.search.flat import FlatBackend
 
-    directory = Directory.open(Path(where))
+    directory = Directory.open(path)
     kind = FlatBackend if directory.about.approximate is None else FaissBackend
     return kind(directory.about, memory_bytes, directory)

@@ -51,6 +51,10 @@ _INT8_FEW_STEPS = 16
 """Minimum number of steps that the largest feature of a code must reach; under cosine, smaller codes are scaled up."""
 _INT8_ERROR = 0.1
 """Largest relative error at which a code outside the int8 range is accepted."""
+_QUICK_NUMBERS = 1 << 17
+"""Minimum size of a matrix of rows, in numbers, for which faiss compares 256 levels about eight times faster."""
+_QUICK_WIDTH = 32
+"""Maximum number of columns for which that holds."""
 
 
 def blocks_of(n_components: int) -> list[tuple[int, int]]:
@@ -246,7 +250,8 @@ class GroupCodec:
         faiss = forking.faiss()
         stored = np.empty((len(features), self.width(block)), np.uint8)
         for column, (first, end, levels) in enumerate(self._groups_in(block)):
-            nearest = faiss.knn(np.ascontiguousarray(features[:, first:end]), levels, 1)[1]
+            width = _quick_width(len(features), end - first)
+            nearest = faiss.knn(_widened(features[:, first:end], width), _widened(levels, width), 1)[1]
             stored[:, column] = nearest[:, 0]
         return stored
 
@@ -321,14 +326,28 @@ def reliable(codes: Floats, rms: Floats) -> Floats:
 def levels_of(rows: Floats) -> Floats:
     """Return up to 256 k-means centres of the rows."""
     faiss = forking.faiss()
-    distinct = np.unique(rows, axis=0)
-    if len(distinct) <= LEVELS:
-        return distinct
+    if len(np.unique(rows[: 4 * LEVELS], axis=0)) <= LEVELS:  # sorting all rows takes long, and is rarely needed
+        distinct = np.unique(rows, axis=0)
+        if len(distinct) <= LEVELS:
+            return distinct
+    n, length = rows.shape
+    width = _quick_width(n, length)
     means = faiss.Kmeans(
-        rows.shape[1], LEVELS, niter=_KMEANS_STEPS, seed=0, min_points_per_centroid=1, max_points_per_centroid=len(rows)
+        width, LEVELS, niter=_KMEANS_STEPS, seed=0, min_points_per_centroid=1, max_points_per_centroid=n
     )
-    means.train(np.ascontiguousarray(rows))
-    return np.asarray(means.centroids, np.float32)
+    means.train(_widened(rows, width))
+    return np.ascontiguousarray(means.centroids[:, :length], np.float32)
+
+
+def _quick_width(n: int, length: int) -> int:
+    """Return the width, with columns of zeros, at which faiss compares n rows of this length with levels fastest."""
+    enough = -(-_QUICK_NUMBERS // max(n, 1))
+    return max(length, enough) if enough <= _QUICK_WIDTH else length
+
+
+def _widened(rows: Floats, width: int) -> Floats:
+    """Append columns of zeros, which change no distance."""
+    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, width - rows.shape[1]))), dtype=np.float32)
 
 
 def from_json(entries: Mapping[str, Any], n_components: int) -> Codec:

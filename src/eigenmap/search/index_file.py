@@ -22,6 +22,7 @@ Used = TypeVar("Used")
 
 _ATTEMPTS = 3
 
+CREATE = "create one with CodeIndex(where=PATH)"
 AGAIN = "rebuild the index with `eigenmap index`"
 RESTORE = f"restore it from a copy, or {AGAIN}"
 
@@ -54,7 +55,7 @@ def open_index_folder(path: Path) -> OpenFolder:
         return use_at(path, lambda: OpenFolder(path))
     except (FileNotFoundError, NotADirectoryError):
         what = "it is a file" if path.exists() else "no such directory"
-        raise EigenmapError(f"{path} is not an index ({what}); create one with `eigenmap index`") from None
+        raise EigenmapError(f"{path} is not an index ({what}); {CREATE}") from None
     except OSError as error:
         raise EigenmapError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -65,8 +66,8 @@ def read_spec(folder: OpenFolder) -> IndexSpec:
     try:
         entries = parse_json(folder.read("index.json"))
     except FileNotFoundError:
-        what = "is not an index (it has no index.json); create one with `eigenmap index`"
-        raise EigenmapError(f"{path} {what}") from None
+        what = "it is a model" if (path / "model.json").is_file() else "it has no index.json"
+        raise EigenmapError(f"{path} is not an index ({what}); {CREATE}") from None
     except (OSError, ValueError) as error:
         raise EigenmapError(f"{path / 'index.json'} is missing, truncated or damaged; {RESTORE}") from error
     if not isinstance(entries, dict) or entries.pop("format", None) != INDEX_FORMAT:

@@ -48,6 +48,7 @@ def budget_in_words(steps: int, what: str, minutes: float) -> str:
     >>> budget_in_words(4, "256 images", 1.0)
     'Only about 4 steps of 256 images fit into 1 min: allow more time, or use a smaller batch.'
     """
+    minutes = float(f"{minutes:.3g}")
     if steps < FEW_STEPS:
         count = "1 step" if steps == 1 else f"{steps} steps"
         return f"Only about {count} of {what} fit into {minutes:g} min: allow more time, or use a smaller batch."

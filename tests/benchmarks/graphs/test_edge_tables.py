@@ -123,6 +123,24 @@ def test_costs_are_held_against_a_gcn(tmp_path: Path, seconds: float, met: int) 
     page = text(tmp_path, edge_tables.edge_costs)
     line = next(line for line in page.splitlines() if line.startswith("| Cora"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1:9] == ["cuda", "10", f"{100 * seconds:.1f}", "–", "–", "–", "2.0", "0.50 / 1.5"]
-    assert cells[9:] == ["0.2", "0.05", "–"]
+    assert cells[1:10] == ["cuda", "earlier default", "10", f"{100 * seconds:.1f}", "–", "–", "–", "2.0", "0.50 / 1.5"]
+    assert cells[10:] == ["0.2", "0.05", "–"]
     assert f"features alone on {met} of 1, pagerank, restart 0.1 on 0 of 1, one node, features alone on 1 of 1." in page
+
+
+def test_rows_of_a_later_run_on_a_cpu_take_the_place_of_those_beside_a_gpu(tmp_path: Path) -> None:
+    def rows(device: str, seconds: float) -> list[dict[str, Any]]:
+        methods = ("ours, features alone, float32", "GCN, full batch")
+        return [
+            {"method": name, "device": device, "all_nodes_s": part}
+            for name, part in zip(methods, (seconds, 1.0), strict=True)
+        ]
+
+    both = {**ABOUT, "nodes": 3327, "timings": rows("cuda", 2.0) + rows("cpu", 4.0)}
+    alone = {**ABOUT, "nodes": 3327, "width": 1024, "blocks": 0, "timings": rows("cpu", 0.5)}
+    (tmp_path / "edge-cost-planetoid_citeseer.json").write_text(json.dumps(both))
+    (tmp_path / "edge-cost-planetoid_citeseer-cpu.json").write_text(json.dumps(alone))
+    page = text(tmp_path, edge_tables.edge_costs)
+    lines = [line.split(" | ")[1:5] for line in page.splitlines() if line.startswith("| Citeseer")]
+    assert lines == [["cuda", "earlier default", "1e+03", "2.0"], ["cpu", "1,024, 0", "1e+03", "0.50"]]
+    assert "have to be measured again" in page

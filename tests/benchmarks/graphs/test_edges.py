@@ -139,9 +139,11 @@ def test_a_result_of_ours_without_a_size_counts_as_missing(tmp_path: Path, monke
     for name, size in (("edge-cost-actor", {}), ("edge-cost-squirrel_filtered", {"width": 64, "blocks": 0})):
         (tmp_path / f"{name}.json").write_text(json.dumps(size))
     monkeypatch.setattr(study, "RESULTS", tmp_path)
-    done = {job.name: job.done for job in study.jobs(Place(tmp_path, tmp_path, "cpu"))}
+    done = {job.name: job.done for job in study.jobs(Place(tmp_path, tmp_path, "cuda"))}
     assert not done[old] and done[new] and done[rival]
     assert not done["edge-cost-actor"] and done["edge-cost-squirrel_filtered"]
+    on_cpu = {job.name for job in study.jobs(Place(tmp_path, tmp_path, "cpu"))}
+    assert "edge-cost-actor-cpu" in on_cpu and "edge-cost-actor" not in on_cpu
     assert {name for name, result in edges.stored(tmp_path).items() if edges.outdated(result)} == {old}
 
 

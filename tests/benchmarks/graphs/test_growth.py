@@ -28,6 +28,19 @@ def test_two_small_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert not list((tmp_path / "scratch").iterdir())
 
 
+def test_codes_of_two_small_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "EDGES_OF_MODEL", 2000)
+    words = ["--edges", "2e3", "6e3", "--folder", str(tmp_path / "scratch"), "--json", str(tmp_path / "a.json")]
+    monkeypatch.setattr("sys.argv", ["growth", "--embed", *words, "--device", "cpu"])
+    growth.main()
+    small, large = json.loads((tmp_path / "a.json").read_text())["rows"]
+    assert (small["nodes"], large["nodes"]) == (100, 300) and small["way"].startswith("pagerank")
+    assert 3 * 300 * 32 * 4 < large["files_gb"] * 1e9 < 10 * 300 * 32 * 4  # codes and two states
+    assert not list((tmp_path / "scratch").iterdir())
+    page = "\n".join(growth.embedded(tmp_path / "a.json"))
+    assert "| nodes |" in page and "grow at most linearly" in page
+
+
 def test_the_section_says_whether_growth_is_linear(tmp_path: Path) -> None:
     path = tmp_path / growth.FILE
     assert list(growth.section(path)) == []

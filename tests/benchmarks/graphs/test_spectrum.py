@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.graphs import spectrum
 from eigenmap.data import build_adjacency
+from eigenmap.relations.graph import NodeBlocks
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,25 @@ def test_edges_are_unbiased_and_published_blocks_are_not(ring: spectrum.Truth) -
     assert rows["node blocks, as published"]["relative_bias"] < -0.4
     edges, blocks = rows["edges, evaluations of all rows"], rows["node blocks, rescaled"]
     assert edges["relative_deviation"] < blocks["relative_deviation"]
+
+
+def test_blocks_are_those_of_the_adjacency_also_with_more_rows_than_columns(ring: spectrum.Truth) -> None:
+    phi = torch.from_numpy(ring.phi[:, 1:4].copy())
+    u = torch.from_numpy(ring.pi).sqrt()[:, None] * phi
+    degree = np.asarray(ring.W.sum(1)).ravel()
+    A = torch.from_numpy(ring.W.toarray() / np.sqrt(np.outer(degree, degree)))
+    blocks = NodeBlocks(ring.walk, 13, seed=1)
+    unequal = 0
+    for step in range(8):
+        x, x_plus, _ = blocks.batch(step)
+        product = torch.einsum("bj,bc,cj->j", u[x], A[x][:, x_plus], u[x_plus])
+        size = (u[x].square().sum(0) + u[x_plus].square().sum(0)) / 2
+        unbiased, published, evaluations = spectrum.block_estimates(ring, phi, blocks, step)
+        torch.testing.assert_close(unbiased, product * (ring.walk.n_nodes / 13) ** 2, rtol=1e-5, atol=1e-9)
+        torch.testing.assert_close(published, product / size, rtol=1e-5, atol=1e-9)
+        assert evaluations == len(x) + len(x_plus)
+        unequal += len(x) != len(x_plus)
+    assert unequal
 
 
 def test_the_command_writes_and_prints_its_result(

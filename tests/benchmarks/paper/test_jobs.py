@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.common.plan import Job, Place, Stored
-from benchmarks.paper import RESULTS, coco_ap, more_sections, ours, probes, sections, study
+from benchmarks.paper import RESULTS, coco_ap, more_sections, ours, probes, reasons, sections, study, verdicts
 from benchmarks.vision import RESULTS as VISION
 from eigenmap.detection.average_precision import average_precision
 from eigenmap.reproduce import recipe_of
@@ -24,6 +24,7 @@ TRIED = {
     "table-5-tiny-random-s0": "box",
     "test-cost": "rows",
     "pictures-cifar10": "optimised",
+    "figure-rbf-s0": "paper",
 }
 """Jobs of every module, and what their results must have."""
 
@@ -94,11 +95,35 @@ def test_the_page_follows_results(tmp_path: Path) -> None:
     assert "| random weights |  | 25.0 / 25.0 / 25.0 / 25.0 / 25.0 / 25.0 |" in more_sections.table_5(Stored(tmp_path))
     rows = [{"method": "m", "share": share, "accuracy": share / 2, "spread": 0} for share in (1.0, 0.1, 0.01)]
     (tmp_path / "table-6-planetoid_cora-s0.json").write_text(json.dumps({"rows": rows}))
-    assert "| m | 50.0 / 5.0 / 0.5 |" in more_sections.table_6(Stored(tmp_path))
+    text = more_sections.table_6(Stored(tmp_path))
+    assert "With 1% of the labels:\n\n| method | Cora |\n| --- | ---: |\n| m | 0.5 ± 0.0 |" in text
     cost = [{"method": "x", "whole_set_s": 1.5, "per_node_s": 1e-6, "one_node_s": 1e-3}]
     (tmp_path / "test-cost.json").write_text(json.dumps({"rows": cost, "device": "GPU"}))
     assert "| x | 1.5000 s | 1.000 us | 1.000 ms |" in more_sections.test_cost(Stored(tmp_path))
-    assert json.loads(ours.text(tmp_path))["test-cost"] == "1 of 1 runs: docs/paper.md"
+    rbf = {"alignment": [0.9, 0.8, 0.7], "largest_off_diagonal": 0.1}
+    learned = {"ours": rbf, "paper": rbf | {"alpha": 5.0, "width": 256, "steps": 600}}
+    (tmp_path / "figure-rbf-s1.json").write_text(json.dumps(learned))
+    assert "| the paper's objective | 0.900 | 0.800 | 0.700 | 0.100 | 1 |" in more_sections.gaussian_kernel(
+        Stored(tmp_path)
+    )
+    listed = json.loads(ours.text(tmp_path))
+    assert listed["test-cost"] == "ours 0.0010 s for one node, 1.50 s for all"
+    assert listed["figure-rbf"] == "alignment 0.900, 0.800, 0.700"
+    assert listed["table-2"].startswith("CIFAR-10: not run") and "(SCL 50.0 / " in listed["table-2"]
+    assert "random weights 25.0, 25.0; supervised not run" in listed["table-5"]
+
+
+def test_reasons_follow_the_figures() -> None:
+    text = reasons.section(Stored(VISION, RESULTS))
+    assert "collapsed at 4 of 7 rates, all from 0.6 on" in text and "4,350 in table 1 and 420 at batch 2,048" in text
+    assert "From 50 to 200 epochs" not in reasons.section(Stored(VISION))  # without the runs of table 4
+
+
+def test_the_answer_counts_comparisons() -> None:
+    assert verdicts.score([0.6, -0.4, -0.5, 2.0], 0.5) == "ahead in 2, behind in 1 of 4"
+    assert verdicts.score([], 0.5) == "not run"
+    text = verdicts.in_short(Stored(VISION, RESULTS))
+    assert text.startswith("**In short**") and "| – | ahead in 0, behind in 3 of 3 |" in text
 
 
 def test_the_hours_are_the_arithmetic_of_the_stored_speed() -> None:

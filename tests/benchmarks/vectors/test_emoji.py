@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from benchmarks.vectors import emoji, pictures, translated
+from benchmarks.vectors.sets import Pairs
+from tests.linear.planted import two_spaces
 
 
 def test_pictures_with_a_name_are_read_on_white(tmp_path: Path) -> None:
@@ -45,4 +47,14 @@ def test_pictures_of_test_emoji_are_not_fitted_to(tmp_path: Path, monkeypatch: p
     emoji.main(["--data", str(tmp_path), "--json", str(file), "--test", "50", "--methods", "cca,two-spaces"])
     rows = {row["method"]: row for row in json.loads(file.read_text())["rows"]}
     assert rows["two-spaces"]["scores"]["8"]["ndcg@10"] > 0.8 and 0 < rows["cca"]["correlation"] <= 8
-    assert set(emoji.METHODS) <= set(translated.METHODS)
+    assert set(emoji.METHODS) <= {*translated.METHODS, "neural-chosen"}
+
+
+def test_the_settings_of_a_head_are_chosen_on_held_out_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = two_spaces(600)
+    monkeypatch.setattr(emoji, "SETTINGS", ({"steps": 2, "n_components": 8}, {"steps": 2}, {"steps": 3}))
+    monkeypatch.setattr(emoji, "COMPONENTS", (8,))
+    encode, about = emoji.chosen(Pairs(x.astype(np.float32), y.astype(np.float32)), 0)
+    assert about["quality"] == max(about["tried"]) and len(about["tried"]) == 3
+    assert about["settings"] == emoji.SETTINGS[about["tried"].index(about["quality"])]
+    assert encode(x[:3], "left", 4).shape == (3, 4)

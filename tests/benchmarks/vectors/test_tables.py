@@ -105,7 +105,7 @@ def test_rivals_that_find_more_are_named(stored: Path) -> None:
     result["rows"].append({**ours, "method": "csr", "scores": better})
     harness.write(file, result)
     assert "Ahead of ours: CSR, sparse codes of equal bytes at 16 features (0.990 against " in tables.page(stored)
-    assert "the full vector of 384 numbers has" in tables.in_short(Found(stored))
+    assert "The full vector of 384 numbers has" in " ".join(tables.in_short(Found(stored)).split())
 
 
 def test_a_page_without_results_says_so(tmp_path: Path) -> None:

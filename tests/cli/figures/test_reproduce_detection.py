@@ -17,6 +17,8 @@ def test_table_5(tmp_path: Path) -> None:
     truth = json.loads((tmp_path / "set" / "annotations" / "instances_val.json").read_text())
     found = json.loads((tmp_path / "found" / "detections-random-s0.json").read_text())
     assert average_precision(truth, found, "bbox") == rows[0]["box"]
+    words = ("--scale", "tiny", "--detections", tmp_path / "found")
+    assert "detections-random-s0.json exists" in refused("reproduce", "table-5", *words)
     assert f"{100 * rows[0]['mask']['AP50']:.1f}" in printed.out and "supervised ..." in printed.err
 
 

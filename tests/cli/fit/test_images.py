@@ -175,6 +175,8 @@ def test_a_trained_encoder_is_ordered_without_training(source: Path, tmp_path: P
         (["--minutes", 0], "minutes.*0.*0.0"),
         (["--epochs", -1], "epochs.*0.*-1.0"),
         (["--epochs", 1, "--minutes", 1], "--epochs.*--steps.*--minutes"),
+        (["--epochs", 1, "--steps", 1], "--epochs.*--steps.*--minutes"),
+        (["--threads", 0], "--threads must be.*1"),
         (
             ["--resume", "--force"],
             "--resume.*--force",
@@ -214,6 +216,12 @@ def test_a_trained_encoder_is_ordered_without_training(source: Path, tmp_path: P
 def test_mistakes_are_told_in_a_sentence(options: list[object], sentence: str, source: Path, tmp_path: Path) -> None:
     assert re.search(sentence, refused("fit", "images", source, "--out", tmp_path / "run", *options))
     assert not (tmp_path / "run").exists()
+
+
+def test_steps_and_minutes_end_at_whichever_comes_first(source: Path, tmp_path: Path) -> None:
+    small = ("fit", "images", source, "--components", 4, "--batch-size", 8, "--set", "hidden=8", "--quiet")
+    succeed(*small, "--out", tmp_path / "run", "--steps", 2, "--minutes", 5)
+    assert Eigenmap.load(tmp_path / "run").training["steps"] == 2
 
 
 def test_a_gpu_that_is_not_there(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,17 @@ def expected(folder: Path, dim: int, top: int) -> list[list[str]]:
     return [[str(row) for row in order[:top]] for order in np.argsort(-queries @ x.T, axis=1, kind="stable")]
 
 
+@pytest.mark.parametrize("form", ["npy", "npz", "parquet"])
+def test_codes_that_embed_wrote_keep_their_names_without_the_model(form: str, folder: Path, tmp_path: Path) -> None:
+    codes, names = tmp_path / f"codes.{form}", [f"d{row}" for row in range(COUNT)]
+    succeed("embed", folder / "run", folder / "docs.parquet", "--out", codes, "--quiet")
+    succeed("index", codes, "--out", tmp_path / "index", "--quiet")
+    assert list(CodeIndex.open(tmp_path / "index").ids) == names
+    numbers = folder / "names.txt"  # names that are given come first
+    succeed("index", codes, "--ids", numbers, "--out", tmp_path / "index", "--force", "--quiet")
+    assert list(CodeIndex.open(tmp_path / "index").ids) == numbers.read_text().split()
+
+
 @pytest.mark.parametrize("dim", [3, LENGTH])
 def test_vectors_alone_are_indexed_and_searched(folder: Path, dim: int) -> None:
     wanted = expected(folder, dim, 5)

@@ -155,6 +155,10 @@ def test_what_is_no_graph_file(tmp_path: Path) -> None:
         read_features(tmp_path / "list.json")
     with pytest.raises(EigenmapError, match="has neither x"):
         load_graph(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").touch()
+    with pytest.raises(EigenmapError, match="photos is not a graph"):
+        load_graph(tmp_path / "photos")
     np.savez(tmp_path / "pickled.npz", **{**ARRAYS, "y": np.array([0, "a", None, {}], dtype=object)})
     with pytest.raises(EigenmapError, match=r"pickled\.npz.*read"):
         load_graph(tmp_path / "pickled.npz")

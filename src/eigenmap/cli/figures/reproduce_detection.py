@@ -6,40 +6,22 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from eigenmap.cli.console import log_function, number_table, print_result
-from eigenmap.cli.figures.reproduce import reproduce
-from eigenmap.cli.figures.reproduce_options import (
-    DataOption,
-    DryRunOption,
-    MachinesOption,
-    ProcessesOption,
-    RunsFolderOption,
-    ScaleName,
-    ScaleOption,
-    SeedOption,
-    check_files,
-    load_runs,
-    write_item,
-)
-from eigenmap.cli.options import OUTPUT, WHAT, Device, DeviceOption, ForceOption, JsonOption, QuietOption, option
+from eigenmap.cli.console import number_table, print_result
+from eigenmap.cli.figures.reproduce_options import ScaleName
+from eigenmap.cli.figures.reproduce_request import Request, item_command
+from eigenmap.cli.options import OUTPUT, WHAT, option
 from eigenmap.core.errors import EigenmapError
 
 NAMES: tuple[Literal["AP50", "AP", "AP75"], ...] = ("AP50", "AP", "AP75")
 
 
-@reproduce.command(
+@item_command(
     "table-5",
-    epilog="""
-Examples:
-
-[cyan]  eigenmap reproduce table-5 --scale tiny[/cyan]
-
-[cyan]  eigenmap reproduce table-5 --scale paper --data IMAGENET/ --detection COCO/ --devices 8 --runs runs/[/cyan]
-""",
+    "--scale tiny",
+    "--scale paper --data IMAGENET/ --detection COCO/ --devices 8 --runs runs/",
 )
 def table_5_command(
-    scale: ScaleOption = ScaleName.small,
-    data: DataOption = None,
+    asked: Request,
     detection: Annotated[
         Path | None,
         option(
@@ -57,45 +39,31 @@ def table_5_command(
             OUTPUT,
         ),
     ] = None,
-    runs_folder: RunsFolderOption = None,
-    dry_run: DryRunOption = False,
-    devices: ProcessesOption = 1,
-    nodes: MachinesOption = 1,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.auto,
-    json: JsonOption = None,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Fine-tune Mask R-CNN from random, supervised and self-supervised weights, as in table 5."""
     from eigenmap.data.images.released.coco import read_instances
-    from eigenmap.reproduce.table_5 import table_5
+    from eigenmap.reproduce.table_5 import TITLES, detections_file, table_5, transfer_recipe
 
-    check_files(json, force=force)
-    if detection is None and (devices * nodes > 1 or scale is ScaleName.paper):
+    scale, devices = asked.scale, asked.devices * asked.nodes
+    asked.check_outputs(*(detections / detections_file(method, asked.seed) for method in TITLES if detections))
+    if detection is None and (devices > 1 or scale is ScaleName.paper):
         raise EigenmapError("table-5 on several processes or at the paper's scale needs --detection DIR.")
     if scale is ScaleName.paper and detection is not None:
         for part in ("train2017", "val2017"):
             read_instances(detection, part)  # fails before anything is trained
-    if dry_run:
-        from eigenmap.cli.figures.reproduce_dry_run import print_dry_run
+    if asked.dry_run:
         from eigenmap.reproduce.dry_run_more import detection_row
-        from eigenmap.reproduce.table_5 import transfer_recipe
 
         # An encoder trained on labels sees the same images as SCL.
         recipes = [transfer_recipe(method, scale.value) for method in ("scl", "barlow-twins", "unordered", "scl")]
-        all_devices, say = devices * nodes, log_function(quiet)
-        print_dry_run(
-            *("table-5", scale, data, recipes, device, all_devices, json, say),
-            more=lambda seconds: [detection_row(scale.value, all_devices, device.value, seconds / 3)],
+        asked.estimate(
+            recipes, more=lambda seconds: [detection_row(scale.value, devices, asked.device.value, seconds / 3)]
         )
         return
-    runs = load_runs(
-        scale, data, seed=seed, device=device, quiet=quiet, devices=devices, nodes=nodes, folder=runs_folder
-    )
+    runs = asked.load_runs()
     with tempfile.TemporaryDirectory() as temporary:
         rows = table_5(scale.value, runs, detection or Path(temporary), out=detections)
-    write_item(json, "table-5", scale, {"seed": seed, "rows": rows})
+    asked.write({"rows": rows})
     cells = (
         [row["method"], *(f"{100 * each[name]:.1f}" for each in (row["box"], row["mask"]) for name in NAMES)]
         for row in rows

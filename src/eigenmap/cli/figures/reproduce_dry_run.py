@@ -1,50 +1,15 @@
-"""`--dry-run` of the items that train networks: their estimated cost."""
+"""Tables of `--dry-run`: memory, steps and hours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eigenmap.cli.console import number_table, print_result
-from eigenmap.cli.figures.reproduce_options import ScaleName, write_item
-from eigenmap.cli.options import Device, check_device
-from eigenmap.core.logging import LogFunction
+from eigenmap.cli.figures.reproduce_options import ScaleName
 
 if TYPE_CHECKING:
-    from eigenmap.data.images.released import Released
-    from eigenmap.recipes import Recipe
     from eigenmap.reproduce.dry_run import DryRow
-
-
-def print_dry_run(
-    item: str,
-    scale: ScaleName,
-    data: Path | None,
-    recipes: Sequence[Recipe],
-    device: Device,
-    devices: int,
-    json: Path | None,
-    say: LogFunction,
-    searches: Mapping[str, Released] | None = None,
-    more: Callable[[float], list[DryRow]] | None = None,
-) -> None:
-    """Check the data, measure for a minute, and print memory, steps and hours with their arithmetic.
-
-    `more` measures further rows of an item in the given seconds.
-    """
-    from eigenmap.reproduce.dry_run import dry_run, find_data
-
-    check_device(device)
-    found = find_data(scale.value, data)
-    print_result(f"Data: {found.in_words()}.")
-    for name, lists in (searches or {}).items():
-        print_result(f"Search: {name}: {len(lists.queries):,} queries, {len(lists.gallery):,} images with labels.")
-    seconds = seconds_of(scale)
-    rows = dry_run(recipes, found.train, devices, device.value, seconds, say)
-    rows += more(seconds) if more is not None else []
-    print_rows(rows, devices)
-    write_item(json, item, scale, {"devices": devices, "data": found.counts, "hours": hours(rows), "rows": rows})
 
 
 def seconds_of(scale: ScaleName) -> float:
@@ -59,6 +24,15 @@ def hours(rows: Sequence[DryRow]) -> float:
     return sum(row["hours"] for row in rows)
 
 
+def in_hours(value: float) -> str:
+    """Format hours with three digits.
+
+    >>> in_hours(0.05249), in_hours(19_437.2)
+    ('0.0525', '19,437')
+    """
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> None:
     """Print memory, steps and hours of every run, and their sum."""
     cells = (
@@ -67,14 +41,14 @@ def print_rows(rows: Sequence[DryRow], devices: int, unit: str = "images") -> No
             f"{row['images_per_device']:,}",
             f"{row['memory_gib']:.1f} GiB",
             f"{row['steps']:,} x {row['step_seconds']:.3g}",
-            f"{row['hours']:.3g}",
+            in_hours(row["hours"]),
         ]
         for row in rows
     )
     columns = ("run", f"{unit} per device", "memory", "steps x seconds / 3,600", "hours")
     words = "1 device" if devices == 1 else f"{devices} devices"
     print_result(number_table(words, columns, cells, texts=1))
-    print_result(f"Together {hours(rows):.3g} hours on {words} like this one, without reading and evaluation.")
+    print_result(f"Together {in_hours(hours(rows))} hours on {words} like this one, without reading and evaluation.")
     fewer = [row["measured_images"] for row in rows if row["measured_images"] < row["images_per_device"]]
     if fewer:
         print_result(f"A step of {fewer[0]} {unit} was measured and scaled to the {unit} per device.")

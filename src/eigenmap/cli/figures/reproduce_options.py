@@ -1,18 +1,14 @@
-"""Options and steps shared by the items of `eigenmap reproduce`."""
+"""Options shared by the items of `eigenmap reproduce`, and their output as JSON."""
 
 from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from eigenmap.cli import outputs
-from eigenmap.cli.console import log_function, progress_bar
-from eigenmap.cli.options import HOW, OUTPUT, WHAT, Device, check_device, option
+from eigenmap.cli.options import HOW, OUTPUT, WHAT, option
 from eigenmap.core.processes import is_first_process
-
-if TYPE_CHECKING:
-    from eigenmap.reproduce.runs import Runs
 
 
 class ScaleName(str, Enum):
@@ -55,6 +51,7 @@ MachinesOption = Annotated[
     int,
     option("--nodes N", "Machines with that many processes each; leave it out under torchrun.", HOW, min=1, shown=True),
 ]
+StemOption = Annotated[Path, option("--out -o STEM", "Output: STEM.svg and STEM.png.", OUTPUT, shown=True)]
 SearchOption = Annotated[
     list[str] | None,
     option(
@@ -74,27 +71,6 @@ DryRunOption = Annotated[
         "--dry-run", "Check the data and measure for a minute: memory per device, steps and hours.", HOW, shown=True
     ),
 ]
-
-
-def load_runs(
-    scale: ScaleName,
-    data: Path | None,
-    *,
-    seed: int,
-    device: Device,
-    quiet: bool,
-    devices: int = 1,
-    nodes: int = 1,
-    folder: Path | None = None,
-) -> Runs:
-    """Read the images of a scale and return the runs on them."""
-    from eigenmap.reproduce import load_sets
-    from eigenmap.reproduce.runs import Runs
-
-    check_device(device)
-    with progress_bar("reading", quiet) as reading:
-        sets = load_sets(scale.value, data, reading)
-    return Runs(sets, seed, device.value, devices, nodes, folder, log_function(quiet))
 
 
 def check_files(*files: Path | None, force: bool) -> None:

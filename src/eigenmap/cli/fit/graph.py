@@ -134,7 +134,7 @@ def graph(
     from eigenmap.fitting.graph import fit_graph
     from eigenmap.recipes.graph import GRAPHS, GraphRecipe
 
-    check_run(resume, force, steps=steps, minutes=minutes)
+    check_run(resume, force)
     options = {
         "n_components": n_components,
         "steps": steps,

@@ -113,11 +113,12 @@ def check_fit_device(device: FitDevice) -> None:
         raise EigenmapError("torch finds no Apple GPU here; leave --device mps out, or use --device cpu.")
 
 
-def check_run(resume: bool, force: bool, **lengths: float | None) -> None:
-    """Refuse to both continue and replace a run, and a length of training that is given twice."""
-    if sum(length is not None for length in lengths.values()) > 1:
-        *names, last = (f"--{name}" for name in lengths)
-        raise EigenmapError(f"Give only one of {', '.join(names)} and {last}.")
+def check_run(
+    resume: bool, force: bool, epochs: float | None = None, steps: int | None = None, minutes: float | None = None
+) -> None:
+    """Refuse to both continue and replace a run, and a length of training in epochs and in something else."""
+    if epochs is not None and (steps is not None or minutes is not None):
+        raise EigenmapError("Give the length of training by --epochs, or by --steps or --minutes, not both.")
     if resume and force:
         raise EigenmapError("Give --resume to continue the existing run or --force to replace it, not both.")
 

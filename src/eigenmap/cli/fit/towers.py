@@ -124,7 +124,5 @@ def towers(
         print_result(score_table(scores_of(model)))
         about = model.training["vectors"]
         note(f"{out}: {model.n_components} ordered features for images and vectors from {about['pairs']:,} pairs.")
-        note(
-            "Next: "
-            + shlex.join(["eigenmap", "embed", *map(str, (out, source)), "--side", "left", "--out", "images.npy"])
-        )
+        asked = ["eigenmap", "embed", str(out), str(source), "--side", "left", "--out", "images.npy"]
+        note("Next: " + shlex.join(asked))

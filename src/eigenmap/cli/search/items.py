@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -199,11 +199,15 @@ def open_items(
 
 
 def open_rows(model: Eigenmap | None, source: Path, rows: RowOptions) -> Described:
-    """Open a file of vectors that the model, if there is one, can take."""
+    """Open a file of vectors that the model, if there is one, can take, with the names that `eigenmap embed` stored."""
     from eigenmap.data.vectors.fields import describe
     from eigenmap.data.vectors.input import VectorInput
+    from eigenmap.embedding.stored import stored_names
 
     described = describe(source, rows.ids, rows.texts, rows.fields)
+    if described.vectors.ids is None:
+        names = stored_names(described.file, len(described.vectors))
+        described = replace(described, vectors=replace(described.vectors, ids=names))
     length = described.vectors.n_features
     if model is not None and isinstance(model.input, VectorInput) and model.input.length != length:
         codes = "; if they are codes made by this model, add --codes" if length <= model.n_components else ""

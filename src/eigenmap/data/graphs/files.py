@@ -238,6 +238,8 @@ def _node_arrays(
     path: Path, names: set[str], array: Callable[[str], Any]
 ) -> tuple[Tensor | SparseRows, Tensor | None, dict[str, Tensor]]:
     """Return features, labels and splits, unchecked."""
+    if not names:
+        raise EigenmapError(f"{path} is not a graph: it contains no array, such as edge_index and x.")
     x = _sparse_features(path, array, names) if "x" not in names else as_features(array("x"))
     y = as_classes(array("y")) if "y" in names else None
     if y is None and "y" in names:

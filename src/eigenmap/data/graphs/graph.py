@@ -40,6 +40,12 @@ class Graph:
     adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
+        for name in ("x", "edge_index"):
+            value = getattr(self, name)
+            if not isinstance(value, Tensor | SparseRows | None):
+                raise EigenmapError(
+                    f"{name} must be a tensor, not {type(value).__name__}; load_graph takes arrays and files."
+                )
         n = check_features(self.x)
         if self.adjacency is not None:
             if self.adjacency.n_nodes != n:

@@ -11,9 +11,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.data.images.labels import Labels
 from eigenmap.data.images.released.layout import Layout, Listing, Released
 
-LAYOUT = Layout(
-    "MIRFLICKR-25000", "mirflickr/im1.jpg ... im25000.jpg and mirflickr25k_annotations_v080/animals.txt, baby.txt ..."
-)
+LAYOUT = Layout("MIRFLICKR-25000", "mirflickr/im1.jpg ... im25000.jpg and mirflickr25k_annotations_v080/*.txt")
 ANNOTATIONS = "mirflickr25k_annotations_v080"
 QUERIES = 2000
 """Number of queries. The set has no official split; 2,000 images, drawn with a fixed seed, are customary."""
