@@ -207,7 +207,7 @@ def test_mistakes_in_making_an_index(model_dir: Path, photos: Path, tmp_path: Pa
 
 def test_mistakes_in_searching(index_dir: Path, model_dir: Path, photos: Path, tmp_path: Path) -> None:
     photo = photos / "bars" / "1.png"
-    assert "index.json" in refused("search", model_dir, photo)
+    assert "it is a model" in refused("search", model_dir, photo)
     assert re.search("gone.*directory", refused("search", tmp_path / "gone", photo))
     assert re.search(r"gone\.jpg.*exist", refused("search", index_dir, tmp_path / "gone.jpg"))
     assert re.search(r"broken\.jpg.*read", refused("search", index_dir, photos / "disc" / "broken.jpg"))
