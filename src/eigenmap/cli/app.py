@@ -115,6 +115,10 @@ def _about_file(error: OSError) -> str:
     return f"{which} cannot be read or written: {error.strerror}"
 
 
+_NUMBERS = {"a valid integer": "a whole number", "a valid number": "a number"}
+"""Plain words for the numbers that typer's messages expect."""
+
+
 @contextmanager
 def _in_one_sentence(ctx: Any) -> Iterator[None]:
     """Turn errors of input or usage into one sentence, in the words of the command line."""
@@ -143,6 +147,8 @@ def _in_one_sentence(ctx: Any) -> Iterator[None]:
             raise  # not an error: it shows the help
         sentence = " ".join(error.format_message().replace("Value error, ", "").split())
         sentence = re.sub(r"^Invalid value for '(.+?)': Input should be", r"\1 must be", sentence)
+        for expected, plain in _NUMBERS.items():
+            sentence = re.sub(rf"{expected}, unable to parse.*", plain, sentence)
         more = "" if sentence.endswith("?") else f"; see {error.ctx.command_path if error.ctx else 'eigenmap'} --help"
         complain(sentence.rstrip(".") + more)
         raise typer.Exit(2) from None
