@@ -98,6 +98,13 @@ def test_the_first_page_names_every_verb_in_the_order_of_use() -> None:
     assert (bare.out + bare.err).split() == text.split()
 
 
+def test_paragraphs_of_the_help_wrap_at_the_width_of_the_terminal_and_tables_do_not() -> None:
+    """As written in the source, their lines are shorter than the 200 columns here."""
+    assert "at any length. Known labels can be used as conditions" in succeed("index", "--help").out
+    lines = succeed("evaluate", "nodes", "--help").out.splitlines()
+    assert [line.split()[0] for line in lines if re.match(r" \w+ {2,}\w", line)][:2] == ["accuracy", "spread"]
+
+
 def test_help_names_what_there_is_to_choose_from() -> None:
     assert words(succeed("fit", "images", "--help").out) >= {*ENCODERS, *VIEWS, "adamw", "sgd", "lars"}
 

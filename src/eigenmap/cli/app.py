@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -52,8 +53,15 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 """Usage errors; typer has its own copy of click, or uses the installed one."""
 
 
-def _plain_flags(command: Any, ctx: Any) -> Any:
-    """Hide the type of flags in a command's help, which would look as if they took a value."""
+def _on_one_line(paragraph: str) -> str:
+    """Join the lines of a paragraph, unless they form a table."""
+    return paragraph if re.search(r"\S {2,}\S", paragraph) else " ".join(paragraph.split("\n"))
+
+
+def _readable(command: Any, ctx: Any) -> Any:
+    """Let a command's help wrap at the width of the terminal, and hide the type of flags, which take no value."""
+    if command is not None and command.help:
+        command.help = "\n\n".join(map(_on_one_line, inspect.cleandoc(command.help).split("\n\n")))
     asked_help = command.get_help_option(ctx) if command is not None else None
     for param in [] if command is None else [*command.params, *([] if asked_help is None else [asked_help])]:
         if getattr(param, "is_flag", False) and param.metavar is None:
@@ -70,11 +78,11 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a verb."""
-        return _plain_flags(super().get_command(ctx, cmd_name), ctx)
+        return _readable(super().get_command(ctx, cmd_name), ctx)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
-        _plain_flags(self, ctx)
+        _readable(self, ctx)
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -159,7 +167,7 @@ class Kinds(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a kind."""
-        return _plain_flags(super().get_command(ctx, cmd_name), ctx)
+        return _readable(super().get_command(ctx, cmd_name), ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the kind; if a file or folder was given in its place, say which word is missing."""
