@@ -13,6 +13,8 @@ from eigenmap.data.graphs.adjacency import build_adjacency
 from eigenmap.embedding.append import append_nodes
 from eigenmap.embedding.node_store import NodeCodes
 from eigenmap.embedding.nodes import embed_nodes
+from eigenmap.fitting import graph as graph_fits
+from eigenmap.fitting import neighbours
 from eigenmap.networks import SparseRows
 from eigenmap.relations import feature_propagation
 from eigenmap.relations.feature_propagation import propagated_features, without_rows
@@ -98,3 +100,22 @@ def test_longer_walks_leave_the_choice_to_the_edges_of_the_graph() -> None:
     model = fit_graph((graph.x, graph.edge_index), 5, **SMALL, go_on=0.5, neighbours="S", feature_hops=1)
     assert model.neighbours.propagation.way == "S"
     assert model.encode(graph.x, edges=graph.edge_index).shape == (120, 5)
+
+
+def test_edges_that_judge_the_use_of_neighbours_are_not_averaged_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, judging, averaged = blocks(120), list[Any](), list[Smoothing]()
+
+    def choose(encode: Any, x: Any, pairs: Any, *rest: Any) -> Any:
+        judging.append(pairs)
+        return neighbours.choose(encode, x, pairs, *rest)
+
+    def averages(x: Any, smooth: Smoothing, hops: int) -> Any:
+        averaged.append(smooth)
+        return propagated_features(x, smooth, hops)
+
+    monkeypatch.setattr(graph_fits, "choose", choose)
+    monkeypatch.setattr(graph_fits, "propagated_features", averages)
+    fit_graph((graph.x, graph.edge_index), 5, **SMALL, go_on=0.5, feature_hops=1)
+    known = averaged[-1].matrix().toarray() != 0
+    keys = judging[-1].held_out.keys.numpy()
+    assert len(keys) > 0 and known.sum() > 120 and not known[keys // 120, keys % 120].any()

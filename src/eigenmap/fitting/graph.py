@@ -233,9 +233,9 @@ class GraphTask:
         """Return the input of the network: features, and their averages over training edges if the recipe has them."""
         if self.recipe.feature_hops == 0:
             return self.x
-        held_out = hold_out_edges(self.walk, self.recipe.held_out, seed=seed)
-        walk = self.edges or training_edges(self.walk, held_out)
-        return propagated_features(self.x, Smoothing.of(walk), self.recipe.feature_hops)
+        edges = self.edges or self.walk
+        training = training_edges(edges, hold_out_edges(edges, self.recipe.held_out, seed=seed))
+        return propagated_features(self.x, Smoothing.of(training), self.recipe.feature_hops)
 
     def judging(self, pairs: GraphPairs, seed: int) -> GraphPairs:
         """Return the edges on which uses of neighbours are compared: those of the graph, not of longer walks."""
