@@ -45,7 +45,7 @@ def test_the_commands_run(names: dict[str, Any], tmp_path: Path, monkeypatch: py
         np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "qrels.tsv").write_text("".join(f"{row} 0 {row} 1\n" for row in range(20)))
     commands = re.findall(r"^    eigenmap ([^#\n]*)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(commands) == 23
+    assert len(commands) == 24
     for name in ("names", "titles"):
         (tmp_path / f"{name}.txt").write_text("".join(f"{name} {row}\n" for row in range(len(texts))))
     write_base(tmp_path / "all-MiniLM-L6-v2", length=36)

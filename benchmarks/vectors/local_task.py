@@ -93,7 +93,7 @@ def main(words: list[str] | None = None) -> None:
     measured(
         given.json,
         protocol,
-        {"set": given.set},
+        {"set": given.set, "seed": 0},
         METHODS,
         lambda method: scores(given.set, texts, base, method),
         mteb=version("mteb"),

@@ -290,7 +290,7 @@ def storage(found: Found) -> Iterator[str]:
     yield table(head, [[*row, *seconds] for row, seconds in zip(emphasise(rows), times, strict=True)])
     if None not in full:
         yield f"Not quantised: the vectors {full[0]:.3f}, our codes from pairs {full[1]:.3f}."
-    counts = {names[method].strip("*"): _counts(found, method) for method in names if method in there}
+    counts = {names[method].replace("**", ""): _counts(found, method) for method in names if method in there}
     few = [f"{name} {' / '.join(map(str, each))}" for name, each in counts.items() if set(each) != {len(SEEDS)}]
     if few:
         yield f"Splits at {' / '.join(map(str, BYTES))} bytes, where they are not {len(SEEDS)}: {'; '.join(few)}."

@@ -52,7 +52,7 @@ _INT8_FEW_STEPS = 16
 _INT8_ERROR = 0.1
 """Largest relative error at which a code outside the int8 range is accepted."""
 _QUICK_NUMBERS = 1 << 17
-"""Minimum size of a matrix of rows, in numbers, for which faiss compares 256 levels about eight times faster."""
+"""Numbers that a matrix of rows must have for faiss to compare them with 256 levels about eight times faster."""
 _QUICK_WIDTH = 32
 """Maximum number of columns for which that holds."""
 

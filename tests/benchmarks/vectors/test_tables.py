@@ -118,3 +118,12 @@ def test_a_job_is_done_when_all_of_its_rows_are_there(stored: Path, monkeypatch:
     jobs = {job.name: job for job in study.jobs(Place(stored))}
     job = jobs["paired-debian-minilm-s0"]
     assert not job.done and job.needs == ("debian",) and job.seconds < jobs["paired-debian-minilm-s2"].seconds
+
+
+def test_the_page_tells_how_far_scores_of_mteb_are_from_ours(tmp_path: Path) -> None:
+    origin = {"date": "2026-11-18", "commit": "abc", "device": "cpu", "torch": "2.13", "python": "3.11"}
+    rows = [{"method": "prefix", "scores": {}, "difference": 2e-6}, {"method": "neighbours", "difference": 3e-6}]
+    made = {**origin, "mteb": "2.26", "protocol": {}, "job": {"set": "cisi", "seed": 0}, "rows": rows}
+    harness.write(tmp_path / "mteb-cisi.json", made)
+    told = "\n".join(tables.unlabelled(Found(tmp_path)))
+    assert "ran CISI as local tasks of MTEB 2.26" in told and "3e-06" in told

@@ -5,12 +5,14 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from eigenmap import Eigenmap
 from eigenmap.data import load_images
 from eigenmap.evaluation.retrieval import retrieval
+from eigenmap.search import CodeIndex
 from tests.cli.run import refused, succeed
 
 
@@ -139,3 +141,20 @@ def test_the_report_goes_beside_the_model(model_dir: Path) -> None:
 def test_a_report_of_nothing(tmp_path: Path) -> None:
     assert "model directory" in refused("report", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_of_vectors_and_of_an_index_shows_what_short_codes_keep(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", (rng.normal(size=(300, 12)) * np.arange(1, 13) ** -1.0).astype(np.float32))
+    succeed("report", tmp_path / "x.npy", "--json", tmp_path / "x.json")
+    page = (tmp_path / "x.html").read_text()
+    assert re.search("<b>300</b>.*Recall by length.*<svg.*exact, full length", page, re.DOTALL)
+    measured = json.loads((tmp_path / "x.json").read_text())
+    assert measured["items"] == 300 and measured["prefixes"][0]["prefix"] > measured["prefixes"][0]["random"]
+    succeed("index", tmp_path / "x.npy", "--out", tmp_path / "x.index")
+    succeed("report", tmp_path / "x.index", "--out", tmp_path / "y.html")
+    assert "x.index" in (tmp_path / "y.html").read_text()
+    with CodeIndex.open(tmp_path / "x.index") as index:
+        assert index.advice is None  # a report changes nothing
+    assert "need a model" in refused("report", tmp_path / "x.npy", "--force", "--data", tmp_path)
+    assert "x.html" in refused("report", tmp_path / "x.npy")

@@ -30,7 +30,6 @@ from eigenmap.cli.options import (
     DeviceOption,
     ForceOption,
     JsonOption,
-    ModelArgument,
     QuietOption,
     StrictOption,
     argument,
@@ -129,7 +128,9 @@ Examples:
 """,
 )
 def report(
-    run: ModelArgument,
+    run: Annotated[
+        Path, argument("RUN", "The model written by `eigenmap fit`; or an index, or vectors, without their model.")
+    ],
     data: DataOption = None,
     labels: LabelsFileOption = None,
     queries: QueriesOption = None,
@@ -152,7 +153,12 @@ def report(
     device: DeviceOption = Device.auto,
     strict: StrictOption = False,
     out: Annotated[
-        Path | None, option("--out -o FILE", "The page [dim](default: RUN/report.html)[/dim].", OUTPUT)
+        Path | None,
+        option(
+            "--out -o FILE",
+            "The page [dim](default: RUN/report.html; for photos.index or photos.npy, photos.html)[/dim].",
+            OUTPUT,
+        ),
     ] = None,
     json: JsonOption = None,
     force: ForceOption = False,
@@ -161,8 +167,14 @@ def report(
     """Write one HTML page about a run: curves, spectrum, health, settings, how to load the model.
 
     With --data it also shows what excites the features, query results and, for labelled images, their quality at every
-    length. The page is a single file that works offline, in light and dark mode, and can be printed.
+    length. About an index or a file of vectors it shows how much of a search short codes keep, as `eigenmap advise`
+    measures it. The page is a single file that works offline, in light and dark mode, and can be printed.
     """
+    if _has_no_model(run):
+        if data is not None or labels is not None or scores or optimise:
+            raise EigenmapError(f"--data, --labels, --scores and --optimise need a model, but {run} is not one.")
+        _report_items(run, out or run.with_suffix(".html"), json, force=force, quiet=quiet)
+        return
     from eigenmap.figures.report import write
     from eigenmap.figures.run_page import run_page
     from eigenmap.figures.study import draw_figures, figure_data, read_run
@@ -181,6 +193,28 @@ def report(
     print_result(str(write(run_page(study, draw_figures(study, chosen)), page)))
     if json is not None:
         write_json_output(json, figure_data(study))
+
+
+def _has_no_model(source: Path) -> bool:
+    """Tell whether this is an index or a file of vectors."""
+    from eigenmap.cli.search.database import is_plain
+
+    return is_plain(source) or (source / "index.json").is_file()
+
+
+def _report_items(source: Path, page: Path, json: Path | None, *, force: bool, quiet: bool) -> None:
+    """Write the page about an index or a file of vectors."""
+    from eigenmap.cli.search.database import codes_at
+    from eigenmap.figures.advice_page import advice_page
+    from eigenmap.figures.report import write
+    from eigenmap.search.advisor import advise
+
+    check_files(force, page, json)
+    with codes_at(str(source), None) as opened:
+        advice = advise(opened, say=log_function(quiet))  # unlike `opened.advise`, leaves the stored advice alone
+        print_result(str(write(advice_page(source.resolve().name, opened.n_components, advice), page)))
+    if json is not None:
+        write_json_output(json, {"measured": "search settings", "index": str(source), **advice.as_json()})
 
 
 def only_names(given: Sequence[str]) -> list[str]:

@@ -106,7 +106,10 @@ def advise(
             {"measured": "search settings", "index": database.without_password(index), **advice.as_json(), "at": at},
         )
     if plot is not None:
-        _draw(advice, plot)
+        from eigenmap.figures.advice_page import advice_curves
+        from eigenmap.figures.style import save
+
+        save(advice_curves(advice), plot)
     _show(advice)
     _recommend(advice, at)
 
@@ -211,18 +214,6 @@ def _size(count: float) -> str:
             break
         count /= 1000
     return f"{count:,.3g} {unit}"
-
-
-def _draw(advice: Advice, stem: Path) -> None:
-    from eigenmap.figures.curves import Curve, retrieval_curves
-    from eigenmap.figures.style import save
-
-    curves = [
-        Curve("ours", "first features", {row.dim: row.prefix for row in advice.prefixes}),
-        Curve("encoder-pca", "PCA of the codes", {row.dim: row.pca for row in advice.prefixes}),
-        Curve("random", "random features", {row.dim: row.random for row in advice.prefixes}),
-    ]
-    save(retrieval_curves({"": curves}, metric=f"recall@{advice.top} of full length"), stem)
 
 
 @app.command(
