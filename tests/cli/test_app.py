@@ -136,7 +136,9 @@ def test_a_verb_alone_shows_its_help(words: list[str]) -> None:
 
 
 def test_a_forgotten_word_is_named(tmp_path: Path) -> None:
-    assert re.search(f"images, graph, vectors or towers.*eigenmap fit images {tmp_path}", refused("fit", tmp_path, "--out", "x"))
+    assert re.search(
+        f"images, graph, vectors or towers.*eigenmap fit images {tmp_path}", refused("fit", tmp_path, "--out", "x")
+    )
     assert "eigenmap evaluate retrieval" in refused("evaluate", tmp_path)
     result = run("fit", "imagse")
     assert result.code == 2 and "'images'" in result.err
