@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,25 +32,32 @@ def python(program: str, *words: object, cwd: Path) -> subprocess.CompletedProce
 
 def test_an_interrupt_during_an_import_is_not_lost(tmp_path: Path) -> None:
     (tmp_path / "swallowing.py").write_text(SWALLOWING)
-    program = "from eigenmap.cli.interrupts import prompt_interrupts\n{}import swallowing; print('went on')"
+    program = (
+        "import signal\nfrom eigenmap.cli.interrupts import prompt_interrupts\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in jobs in the background
+        "{}import swallowing; print('went on')"
+    )
     ended = python(program.format("with prompt_interrupts(): "), cwd=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Error: stopped.\n")
     assert python(program.format(""), cwd=tmp_path).stdout == "went on\n"
 
 
+@pytest.fixture
+def default_handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_handler")
 def test_other_interrupts_are_raised_and_the_handler_is_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    assert before is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt), prompt_interrupts():
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("not interrupted")
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with prompt_interrupts():
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with prompt_interrupts():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["nonsense"], 2)])

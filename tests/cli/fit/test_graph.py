@@ -109,7 +109,7 @@ def test_verbs_for_images_say_that_this_is_no_model_of_images(run_dir: Path, pho
 
 
 def test_the_missing_word_is_named(graph_file: Path) -> None:
-    assert "images or graph" in refused("fit", graph_file)
+    assert "images, graph, vectors or towers" in refused("fit", graph_file)
 
 
 def test_the_codes_of_nodes_are_not_made_on_a_cluster(run_dir: Path, graph_file: Path, tmp_path: Path) -> None:
