@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -86,10 +86,14 @@ def results(finished: Finished, data: str, method: str, setting: Setting) -> lis
     return found or [finished.results[name] for name in others if name in finished.results]
 
 
-def values(finished: Finished, data: str, row: Row, setting: Setting, share: float) -> list[float]:
-    """Accuracies in percent of all seeds and splits, by the classifier that is best on validation nodes."""
+def values(
+    finished: Finished, data: str, row: Row, setting: Setting, share: float, seeds: Collection[int] = SEEDS
+) -> list[float]:
+    """Accuracies in percent of these seeds and all splits, by the classifier that is best on validation nodes."""
     by_head: dict[str, tuple[list[float], list[float]]] = {}
     for result in results(finished, data, row.method, setting):
+        if result["job"]["seed"] not in seeds:
+            continue
         some = [run for run in result.get(row.runs, []) if run["share"] == share and run[setting] is not None]
         for head in row.heads:
             mine = [run for run in some if run["head"] == head]
