@@ -85,7 +85,7 @@ def test_the_page_begins_with_new_nodes_and_their_edges(tmp_path: Path) -> None:
     with_edges(tmp_path, "ours", "logistic", 0.84)
     with_edges(tmp_path, "glnn", "gcn", 0.83)
     first = words(tmp_path).splitlines()[1]
-    assert first.startswith("- New nodes, given their edges")
+    assert first.startswith("- New nodes, given their edges") and "an earlier one on Cora" in first
     assert "at or above a tuned GCN on 1 of 1 graphs: ahead on Cora (+1.0)" in first
     assert "No other method there is ahead of ours." in words(tmp_path)
     with_edges(tmp_path, "sign", "mlp", 0.86)
