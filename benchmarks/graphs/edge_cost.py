@@ -35,7 +35,7 @@ from benchmarks.graphs.rivals import gcn
 from benchmarks.graphs.rivals.features import Part, widths
 from benchmarks.graphs.rivals.propagation import csr_tensor
 from benchmarks.graphs.synthetic import CLASSES, Shape, generate
-from benchmarks.graphs.tasks import load_task
+from benchmarks.graphs.tasks import PUBLISHED, load_task
 from eigenmap.data import Graph
 from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
 from eigenmap.fitting.graph import fit_graph
@@ -89,14 +89,15 @@ def read(folder: Path | None, name: str, scale: float, device: str) -> Inputs:
 
 
 def fitted_size(folder: Path | None, name: str, device: str, results: Path) -> Size:
-    """The size that the default fit chose: of the stored run with edges, else of a new fit.
+    """The size that the default fit chose: of a stored run on this graph, whatever its split, else of a new fit.
 
     That of the synthetic graph is chosen on the smaller one that is made for the CPU.
     """
-    path = results / f"edges-{name}-ours-seen-s0.json"
-    stored = json.loads(path.read_text(encoding="utf-8")).get("size") if path.is_file() else None
-    if stored:
-        return Size(stored["width"], stored["blocks"])
+    for split in ("", PUBLISHED):
+        path = results / f"edges-{name}{split}-ours-seen-s0.json"
+        stored = json.loads(path.read_text(encoding="utf-8")).get("size") if path.is_file() else None
+        if stored:
+            return Size(stored["width"], stored["blocks"])
     if name == PRODUCTS:
         data = generate(Shape.of(ON_CPU), 0, torch.device(device))
         graph = Graph(data.x.cpu(), data.walk.to("cpu").edges())

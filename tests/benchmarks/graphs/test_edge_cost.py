@@ -51,6 +51,9 @@ def test_the_size_is_that_of_the_stored_run(tmp_path: Path) -> None:
     result = {"size": {"width": 512, "blocks": 0}}
     (tmp_path / "edges-actor-ours-seen-s0.json").write_text(json.dumps(result))
     assert edge_cost.fitted_size(None, "actor", "cpu", tmp_path) == Size(512, 0)
+    (tmp_path / "edges-planetoid_cora-ours-seen-s0.json").write_text("{}")  # of an earlier default
+    (tmp_path / "edges-planetoid_cora-official-ours-seen-s0.json").write_text(json.dumps(result))
+    assert edge_cost.fitted_size(None, "planetoid_cora", "cpu", tmp_path) == Size(512, 0)
 
 
 def test_without_a_stored_run_the_size_is_that_of_a_new_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,9 @@ def test_tables_of_other_graphs_and_of_twenty_labels(tmp_path: Path) -> None:
     assert "| made-cycle | S2 | 70.0 ± 0.0 | 80.0 ± 0.0 | not run | not run |" in text(tmp_path, edge_tables.own_graphs)
     found = text(tmp_path, edge_tables.twenty_labels)
     assert "| Cora, official split | 81.0 ± 0.0 | 50.0 ± 0.0 | 70.0 ± 0.0 | not run | not run |" in found
+    job = edges.EdgeJob("planetoid_cora-official", "glnn", "seen", 0)
+    write(tmp_path, job, runs=runs("glnn", 0.4), teacher=runs("gcn", 0.79))
+    assert "| 70.0 ± 0.0 | 79.0 (1 seed) | not run |" in text(tmp_path, edge_tables.twenty_labels)
 
 
 def test_goals_are_computed_from_results(tmp_path: Path) -> None:

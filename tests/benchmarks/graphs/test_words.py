@@ -68,15 +68,35 @@ def test_the_page_of_results_says_the_same(tmp_path: Path) -> None:
     assert len(rows) == 3 and all(row.count("| not run ") == 5 for row in rows)
 
 
-def test_ours_with_edges_is_held_against_the_gcn_that_taught_glnn(tmp_path: Path) -> None:
-    def with_edges(method: str, head: str, level: float) -> None:
-        runs = [{"share": 1.0, "split": 0, "head": head, "validation": 0.5, "seen": level, "unseen": level}]
-        job = {"data": "planetoid_cora", "method": method, "setting": "unseen", "seed": 0}
-        name = f"edges-planetoid_cora-{method}-unseen-s0.json"
-        (tmp_path / name).write_text(json.dumps({"job": job, "runs": runs, "teacher": runs}))
+def with_edges(folder: Path, method: str, head: str, level: float, seed: int = 0) -> None:
+    found = [{"share": 1.0, "split": 0, "head": head, "validation": 0.5, "seen": level, "unseen": level}]
+    job = {"data": "planetoid_cora", "method": method, "setting": "unseen", "seed": seed}
+    name = f"edges-planetoid_cora-{method}-unseen-s{seed}.json"
+    (folder / name).write_text(json.dumps({"job": job, "runs": found, "teacher": found}))
 
-    with_edges("ours", "logistic", 0.84)
-    with_edges("glnn", "gcn", 0.83)
+
+def test_ours_with_edges_is_held_against_the_gcn_that_taught_glnn(tmp_path: Path) -> None:
+    with_edges(tmp_path, "ours", "logistic", 0.84)
+    with_edges(tmp_path, "glnn", "gcn", 0.83)
     lines = in_short(Finished(tmp_path)).splitlines()
     head, row = (line for line in lines if line.startswith(("| codes", "| new nodes, given")))
     assert row.split("|")[head.split("|").index(" Cora ")] == " +1.0 "
+
+
+def test_the_page_begins_with_new_nodes_and_their_edges(tmp_path: Path) -> None:
+    with_edges(tmp_path, "ours", "logistic", 0.84)
+    with_edges(tmp_path, "glnn", "gcn", 0.83)
+    first = words(tmp_path).splitlines()[1]
+    assert first.startswith("- New nodes, given their edges") and "an earlier one on Cora" in first
+    assert "at or above a tuned GCN on 1 of 1 graphs: ahead on Cora (+1.0)" in first
+    assert "No other method there is ahead of ours." in words(tmp_path)
+    with_edges(tmp_path, "sign", "mlp", 0.86)
+    assert "ahead of ours on 1 of 1 graphs: Cora (SIGN 86.0, ours 84.0)." in words(tmp_path)
+
+
+def test_averaged_features_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    with_edges(tmp_path, "ours", "logistic", 0.84)
+    assert "feature_hops" not in words(tmp_path)
+    with_edges(tmp_path, "ours", "logistic", 0.5, seed=1)  # has no counterpart
+    with_edges(tmp_path, "ours-hops", "logistic", 0.8)
+    assert "in points: Cora -4.0 (1 seed)." in words(tmp_path)
