@@ -285,9 +285,11 @@ def _steady(results: dict[str, Result]) -> str:
         "but memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of "
         "interned strings."
     )
-    found = results.get("steady")
-    if found is None:
-        return f"## Half an hour side by side\n\n{about}\n\nNot run."
+    parts = [_measured(results[name]) for name in ("steady", "steady-short") if name in results]
+    return "## Side by side\n\n" + "\n\n".join([about, *(parts or ["Not run."])])
+
+
+def _measured(found: Result) -> str:
     rows = []
     for role in ("training", "serving", "appending"):
         one = found["measured"].get(role)
@@ -314,11 +316,12 @@ def _steady(results: dict[str, Result]) -> str:
         *("process", "operations", "reachable, MB", "MB per hour (interval)", "bytes / blocks per operation"),
         *("last quarter, MB", "resident, first / last minute, MB", "open files, early / late", "most"),
     ]
-    again = " It has not been run again since." if found["commit"] == EARLIER else ""
-    return (
-        f"## {found['protocol']['minutes']:g} minutes side by side\n\n{about}\n\nMeasured at {found['commit']}.{again}"
-        "\n\n" + table(head, rows)
-    )
+    again = ""
+    if found["commit"] == EARLIER:
+        again = (
+            ", with the table of interned strings and the C library's caches per thread counted; not run again since"
+        )
+    return f"{found['protocol']['minutes']:g} minutes, measured at {found['commit']}{again}.\n\n" + table(head, rows)
 
 
 def _last_quarter(minutes: list[float]) -> float:
