@@ -51,6 +51,7 @@ COVERED_BY = {
     "evaluation/node_codes.py": "evaluation/test_nodes.py",
     "export/maps.py": "formats/test_linear_map.py",
     "export/sentence_transformers.py": "formats/test_sentence_transformers.py",
+    "figures/advice_page.py": "cli/figures/test_figures.py",
     "fitting/align.py": "fitting/test_evidence.py",
     "fitting/heads.py": "fitting/test_vectors.py",
     "fitting/options.py": "fitting/test_images.py",

@@ -24,6 +24,8 @@ from eigenmap.training.progress import Progress
 
 SAVING = 0.03
 """Share of a time limit that is reserved for saving the model and ending the command."""
+NOTICED = 1.0
+"""Shortest delay, in seconds, that is announced."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class RunOptions:
             return None
         now, whole = time.perf_counter(), 60 * self.minutes
         used = now - self.began
-        if used > whole / 2:
+        if used > max(whole / 2, NOTICED):
             self.say(
                 f"Starting and reading took {used:.0f} s, more than half of the {self.minutes:g} min; half is kept for "
                 "training and ordering the features."
