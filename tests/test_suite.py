@@ -24,7 +24,6 @@ COVERED_BY = {
     "cli/figures/reproduce_request.py": "cli/figures/test_reproduce_tables.py",
     "cli/fit/options.py": "cli/fit/test_images.py",
     "cli/fit/towers.py": "fitting/test_towers.py",
-    "cli/interrupts.py": "cli/test_ending.py",
     "cli/options.py": "cli/fit/test_images.py",
     "cli/search/indexing.py": "cli/search/test_index.py",
     "cli/search/query.py": "cli/search/test_index.py",
