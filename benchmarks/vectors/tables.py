@@ -54,7 +54,8 @@ length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG
 over splits; a dash means that the codes are shorter. A Matryoshka head, CSR and our neural head see the same number of
 batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing. MiniLM's
 products were float32 on the GPU, bfloat16 on some CPUs. Debian's lists change: codes from pairs and a new model on old
-vectors use all 59,674 pairs of one day; few pairs, few bytes and codes without labels 20,000 pairs of another."""
+vectors use all 59,674 pairs of one day, codes without labels 20,000 pairs of that day or earlier, and few bytes 20,000
+pairs of a later day."""
 
 
 def page(results: Path) -> str:
