@@ -62,7 +62,6 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"damage-{number}", "damage", 300, "--part", str(number), "--seed", str(SEED))
     for number in range(SERVERS):
         yield job(f"requests-{number}", "requests", 120, "--part", str(number), "--seed", str(SEED))
-    yield job("steady-short", "steady", 900, "--minutes", "12")
     yield job("steady", "steady", 2000)
 
 

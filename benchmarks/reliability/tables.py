@@ -283,10 +283,10 @@ def _steady(results: dict[str, Result]) -> str:
         "step (to 259.13 MB in twelve minutes, then not at all), and the fewest open files of appending were 6, then "
         "11. The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, "
         "but memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of "
-        "interned strings."
+        "interned strings. The run at 3c220868 had low priority beside other jobs of the same machine."
     )
-    parts = [_measured(results[name]) for name in ("steady", "steady-short") if name in results]
-    return "## Side by side\n\n" + "\n\n".join([about, *(parts or ["Not run."])])
+    found = results.get("steady")
+    return f"## Side by side\n\n{about}\n\n{'Not run.' if found is None else _measured(found)}"
 
 
 def _measured(found: Result) -> str:
@@ -304,7 +304,7 @@ def _measured(found: Result) -> str:
                 role,
                 f"{one['operations']:,}",
                 f"{one['reachable_mb']:,.1f}",
-                f"{slope:.2f} ({low:.2f} to {high:.2f})",
+                f"{slope:.3f} ({low:.3f} to {high:.3f})",
                 f"{one['bytes_per_operation']:.1f} / {one['blocks_per_operation']:.3f}",
                 f"{_last_quarter(one['reachable_mb_by_minute']):.2f}",
                 f"{resident[0]:,.1f} / {resident[-1]:,.1f}",
@@ -316,12 +316,7 @@ def _measured(found: Result) -> str:
         *("process", "operations", "reachable, MB", "MB per hour (interval)", "bytes / blocks per operation"),
         *("last quarter, MB", "resident, first / last minute, MB", "open files, early / late", "most"),
     ]
-    again = ""
-    if found["commit"] == EARLIER:
-        again = (
-            ", with the table of interned strings and the C library's caches per thread counted; not run again since"
-        )
-    return f"{found['protocol']['minutes']:g} minutes, measured at {found['commit']}{again}.\n\n" + table(head, rows)
+    return f"{found['protocol']['minutes']:g} minutes, measured at {found['commit']}.\n\n" + table(head, rows)
 
 
 def _last_quarter(minutes: list[float]) -> float:
