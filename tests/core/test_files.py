@@ -127,6 +127,18 @@ def test_a_device_or_a_pipe_is_never_replaced(tmp_path: Path) -> None:
     refuse_device(tmp_path)
 
 
+def test_a_file_in_the_current_folder_is_no_device_where_the_null_device_has_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "devnull", "nul")  # as on Windows
+    monkeypatch.chdir(tmp_path)
+    Path("codes.npy").write_text("old")
+    require_writable(Path("codes.npy"))
+    with atomic_write(Path("codes.npy")) as file:
+        file.write(b"new")
+    assert Path("codes.npy").read_text() == "new"
+
+
 @pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="there is no /dev/stdout")
 def test_the_link_to_standard_output_is_never_replaced(tmp_path: Path) -> None:
     program = "from pathlib import Path; from eigenmap.core.files import *; refuse_device(Path('/dev/stdout'))"
