@@ -152,3 +152,8 @@ def test_polygons_and_lists_of_runs() -> None:
     np.testing.assert_array_equal(
         segmentation_mask({"size": [12, 10], "counts": runs_of(expected)}, (12, 10)), expected
     )
+
+
+def test_objects_of_images_that_are_not_listed_are_found_by_nothing() -> None:
+    truth = {"images": [], "categories": [{"id": 1}], "annotations": [row(1, 1, [0, 0, 2, 2])]}
+    assert average_precision(truth, [], "bbox") == {"AP": 0.0, "AP50": 0.0, "AP75": 0.0}

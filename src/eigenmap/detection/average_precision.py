@@ -74,7 +74,8 @@ def _class_precision(
 ) -> Values:
     """Return the mean precision of one class at each overlap."""
     sizes = {image["id"]: (image["height"], image["width"]) for image in truth["images"]}
-    scores, right, counted = [], [], []
+    nothing = np.zeros((len(LEAST), 0), dtype=bool)
+    scores, right, counted = [], [nothing], [nothing]
     for image in images:
         best = sorted(detected.get(image, []), key=lambda row: -row["score"])[:MOST]
         there = objects.get(image, [])
