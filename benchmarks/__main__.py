@@ -7,6 +7,7 @@ import importlib
 import math
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,7 @@ from typing import cast
 from benchmarks import ROOT
 from benchmarks.common.errors import BenchmarkError
 from benchmarks.common.plan import Job, Place, Study, chosen, listing
+from benchmarks.common.sharing import shared_gpu
 from benchmarks.common.sweep import runnable, sweep
 
 HERE = Path(__file__).parent
@@ -67,7 +69,9 @@ def run(study: Study, given: argparse.Namespace, place: Place) -> int:
 
     if given.jobs:
         _check_named(jobs(), place)
-    return 1 if sweep(jobs, place, given.seconds, given.words, lambda line: print(line, flush=True)) else 0
+    with shared_gpu() if place.device == "cuda" and place.side_by_side > 1 else nullcontext():
+        failed = sweep(jobs, place, given.seconds, given.words, lambda line: print(line, flush=True))
+    return 1 if failed else 0
 
 
 def _check_named(jobs: Sequence[Job], place: Place) -> None:

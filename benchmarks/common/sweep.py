@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import ROOT
 from benchmarks.common.plan import Job, Place
+from benchmarks.common.sharing import without_sharing
 
 PAUSE = 0.5
 """Seconds between two checks of the processes."""
@@ -63,6 +64,8 @@ def sweep(
 def begin(job: Job, place: Place, further: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start the process of a job; a job that runs alone shares our output."""
     command, variables = job.command(place, further), environment(place.side_by_side)
+    if job.alone:
+        variables = without_sharing(variables)
     if prints(job, place):
         return subprocess.Popen(command, env=variables)
     with log_of(job, place).open("wb") as log:

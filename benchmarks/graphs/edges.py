@@ -39,6 +39,7 @@ from benchmarks.graphs.tasks import HETEROPHILOUS, Task, load_task
 from eigenmap.evaluation.few_labels import Classifier, Labelled, fit_probe_few
 from eigenmap.evaluation.nodes import NodeSplit, fit_probe_logistic
 from eigenmap.fitting.graph import fit_graph
+from eigenmap.fitting.neighbours import best_of
 from eigenmap.fitting.size import FOUND
 from eigenmap.model import Eigenmap
 
@@ -122,9 +123,10 @@ def stored(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def outdated(result: Mapping[str, Any]) -> bool:
-    """Tell whether a result is of ours, and the size of its network would not be chosen any more.
+    """Tell whether a result is of ours, and today's fit might choose another size or another use of neighbours.
 
-    Either it is from before the size was chosen, or a larger network was chosen that hardly finds edges.
+    Either it is from before the size was chosen; or a larger network was chosen that hardly finds edges, or by a rule
+    that did not know its cost; or another way to use neighbours is now better by the same scores.
     """
     if result["job"]["method"] not in OURS:
         return False
@@ -132,7 +134,9 @@ def outdated(result: Mapping[str, Any]) -> bool:
         return True
     tried = result["sizes"] or []
     chosen = [score for score in tried[1:] if all(score[name] == result["size"][name] for name in ("width", "blocks"))]
-    return any(score["rank"] < FOUND for score in chosen)
+    if any(score["rank"] < FOUND or "cost" not in score for score in chosen):
+        return True
+    return best_of(result["neighbours"]["scores"]).in_words != result["neighbours"]["chosen"]
 
 
 def _every(methods: Sequence[str], setting: Setting, seeds: Sequence[int]) -> list[EdgeJob]:

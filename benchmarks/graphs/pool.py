@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.common import harness
+from benchmarks.common.sharing import shared_gpu
 
 SPOILED = 3
 """Exit code of a worker whose GPU does not answer any more."""
@@ -49,15 +50,16 @@ def sweep(tasks: Sequence[Task], run: Run, results: Path, *, seconds: float, wor
         return process
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by the workers when they import torch
-    running = [begin() for _ in range(min(workers, len(todo)))]
-    while running and time.monotonic() < deadline:
-        time.sleep(PAUSE)
-        ended = [process for process in running if process.exitcode is not None]
-        running = [process for process in running if process.exitcode is None]
-        running += [begin() for process in ended if process.exitcode and following.value < len(todo)]
-    for process in running:
-        process.kill()
-        process.join()
+    with shared_gpu():
+        running = [begin() for _ in range(min(workers, len(todo)))]
+        while running and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+            ended = [process for process in running if process.exitcode is not None]
+            running = [process for process in running if process.exitcode is None]
+            running += [begin() for process in ended if process.exitcode and following.value < len(todo)]
+        for process in running:
+            process.kill()
+            process.join()
     return [task.name for task in todo if not _path(results, task).exists()]
 
 

@@ -192,6 +192,13 @@ def test_the_best_way_is_the_one_of_the_highest_rank() -> None:
     assert best_of(scores[:1]) == Propagation() == best_of([])
 
 
+@pytest.mark.parametrize(("concat", "chosen"), [(0.098, "concat"), (0.096, "S2")])
+def test_the_parts_side_by_side_are_chosen_if_they_are_almost_as_good(concat: float, chosen: str) -> None:
+    ranks = {"none": 0.2, "S": 0.09, "S2": 0.1, "concat": concat, "pagerank": 0.095}
+    scores = [neighbours.Score(way=way, restart=0.1 * (way == "pagerank"), rank=rank) for way, rank in ranks.items()]
+    assert best_of(scores).way == chosen
+
+
 def pairs_of(graph: Blocks, fraction: float = 0.1) -> GraphPairs:
     from eigenmap import load_graph
 

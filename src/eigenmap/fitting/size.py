@@ -3,9 +3,9 @@ r"""Choice of the network's size at the beginning of a fit: short fits, judged b
 A smaller network is cheaper at inference. Candidates are trained for a quarter of the steps each, in the order of
 their cost per node. The score of one is the mean reciprocal rank at which the code of one end of a held-out edge finds
 that of the other, from features alone, among up to 2,000 (`fitting.neighbours`). A larger network is chosen only if it
-is better than the best smaller one by 3 % and by two standard errors, and the search ends when two in a row are not. It
-is not chosen either if it hardly finds the other end: where features say little about edges, it would only memorise
-more of them. No label is used.
+is better than the best smaller one by two standard errors, by 3 %, and by 5 % for every doubling of the cost. The
+search ends when two in a row are not. It is not chosen either if it hardly finds the other end: where features say
+little about edges, it would only memorise more of them. No label is used.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Size(NamedTuple):
 
 SIZES = (Size(256, 0), Size(256, 1), Size(1024, 0), Size(2048, 0), Size(512, 1), Size(1024, 1))
 """Candidates."""
-WORTH, CERTAIN = 0.03, 2.0
-"""Gain in score that a larger network must bring: as a share, and in standard errors of the mean difference."""
+WORTH, WORTH_OF_DOUBLING, CERTAIN = 0.03, 0.05, 2.0
+"""Gain in score that a larger network must bring: as a share, as a share per doubling of the cost, and in standard
+errors of the mean difference."""
 FOUND = 0.05
 """Minimum score of a larger network; by chance it is about 0.004 among 2,000."""
 PATIENCE = 2
@@ -61,11 +62,12 @@ one of a length that was asked for and of which a short fit would be a larger sh
 
 
 class Score(TypedDict):
-    """Mean reciprocal rank of one size; 0 if its training failed."""
+    """Mean reciprocal rank of one size, 0 if its training failed, and its multiplications per node."""
 
     width: int
     blocks: int
     rank: float
+    cost: float
 
 
 def sized(task: GraphTask, options: RunOptions) -> GraphTask:
@@ -97,12 +99,13 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     quiet = replace(options, folder=None, resume=False, progress=None, tensorboard=False, say=lambda line: None)
     options.say(f"Choosing the size of the network on held-out edges, by fits of {steps:,} steps.")
     chosen, best, since, scores = None, np.zeros(1), 0, list[Score]()
-    for size in sorted(SIZES, key=lambda size: size.cost(_inputs(task), task.recipe.n_components)):
+    cost = {size: size.cost(_inputs(task), task.recipe.n_components) for size in SIZES}
+    for size in sorted(SIZES, key=cost.__getitem__):
         recipe = task.recipe.but(width=size.width, blocks=size.blocks, steps=steps)
         with waiting(options.progress, f"trying width {size.width:,}, {count(size.blocks, 'residual block')}"):
             ranks = _ranks(replace(task, recipe=recipe), quiet)
-        scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean())))
-        if chosen is None or not best.any() or is_better(ranks, best):
+        scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean()), cost=cost[size]))
+        if chosen is None or not best.any() or is_better(ranks, best, cost[size] / cost[chosen]):
             chosen, best, since = size, ranks, 0
         else:
             since += 1
@@ -111,11 +114,12 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     return None if chosen is None or not best.any() else (chosen, scores)
 
 
-def is_better(ranks: Ranks, than: Ranks) -> bool:
-    """Tell whether reciprocal ranks are worth having, and clearly higher than those of a network for the same edges."""
+def is_better(ranks: Ranks, than: Ranks, times_the_cost: float) -> bool:
+    """Tell whether reciprocal ranks are worth their cost, and clearly higher than a cheaper network's for the edges."""
     gain = ranks - than
+    worth = max(WORTH, WORTH_OF_DOUBLING * math.log2(times_the_cost)) * float(than.mean())
     error = float(gain.std()) / math.sqrt(len(gain))
-    return float(ranks.mean()) >= FOUND and float(gain.mean()) > max(WORTH * float(than.mean()), CERTAIN * error)
+    return float(ranks.mean()) >= FOUND and float(gain.mean()) > max(worth, CERTAIN * error)
 
 
 def short_steps(steps: int) -> int:

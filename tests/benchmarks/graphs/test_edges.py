@@ -132,7 +132,8 @@ def test_the_first_pattern_that_matches_gives_the_place_of_a_job() -> None:
 
 def test_a_result_of_ours_without_a_size_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new, rival = "edges-actor-ours-seen-s0", "edges-actor-ours-seen-s1", "edges-actor-sign-seen-s0"
-    size_and_scores = {"size": {"width": 64, "blocks": 0}, "sizes": None}
+    neighbours = {"scores": [], "chosen": "none"}
+    size_and_scores = {"size": {"width": 64, "blocks": 0}, "sizes": None, "neighbours": neighbours}
     for name, size in ((old, {}), (new, size_and_scores), (rival, {})):
         method = name.split("-")[2]
         (tmp_path / f"{name}.json").write_text(json.dumps({"job": {"method": method}, **size}))
@@ -147,13 +148,17 @@ def test_a_result_of_ours_without_a_size_counts_as_missing(tmp_path: Path, monke
     assert {name for name, result in edges.stored(tmp_path).items() if edges.outdated(result)} == {old}
 
 
-def test_a_larger_network_that_hardly_finds_edges_is_outdated() -> None:
-    def result(width: int, rank: float) -> dict[str, object]:
-        sizes = [{"width": 64, "blocks": 0, "rank": 0.01}, {"width": 128, "blocks": 0, "rank": rank}]
-        return {"job": {"method": "ours"}, "size": {"width": width, "blocks": 0}, "sizes": sizes}
+def test_a_result_that_the_fit_would_not_choose_today_is_outdated() -> None:
+    def result(width: int, rank: float, chosen: str = "S", **cost: float) -> dict[str, object]:
+        sizes = [{"width": 64, "blocks": 0, "rank": 0.01, **cost}, {"width": 128, "blocks": 0, "rank": rank, **cost}]
+        scores = [{"way": way, "restart": 0.0, "rank": rank} for way, rank in (("S", 0.2), ("concat", 0.19))]
+        neighbours = {"scores": scores, "chosen": chosen}
+        size = {"width": width, "blocks": 0}
+        return {"job": {"method": "ours"}, "size": size, "sizes": sizes, "neighbours": neighbours}
 
-    assert edges.outdated(result(128, 0.02))
-    assert not edges.outdated(result(128, 0.2)) and not edges.outdated(result(64, 0.02))
+    assert edges.outdated(result(128, 0.02, cost=1.0)) and edges.outdated(result(128, 0.2))
+    assert not edges.outdated(result(128, 0.2, cost=1.0)) and not edges.outdated(result(64, 0.02))
+    assert edges.outdated(result(64, 0.02, "concat"))
 
 
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
