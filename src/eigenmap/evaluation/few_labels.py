@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from eigenmap.core.sparse import sparse_coo
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.probe import LinearProbe
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor
@@ -150,8 +151,8 @@ def neighbour_graph(rows: Tensor, neighbours: int) -> Tensor:
         values.append(value.flatten().clamp(min=0))
     index, value = torch.cat(places, dim=1), torch.cat(values)
     both = torch.cat([index, index.flip(0)], dim=1)
-    W = torch.sparse_coo_tensor(both, torch.cat([value, value]) / 2, (n, n), check_invariants=False).coalesce()
+    W = sparse_coo(both, torch.cat([value, value]) / 2, (n, n)).coalesce()
     degree = torch.zeros(n).to(rows).index_add_(0, W.indices()[0], W.values()).clamp(min=1e-30).rsqrt()
     r, c = W.indices()
     scaled = W.values() * degree[r] * degree[c]
-    return torch.sparse_coo_tensor(W.indices(), scaled, (n, n), is_coalesced=True, check_invariants=False)
+    return sparse_coo(W.indices(), scaled, (n, n), coalesced=True)

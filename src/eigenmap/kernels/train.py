@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.sparse import sparse_coo
 from eigenmap.objectives import OBJECTIVES, NeuralEF, RitzTrace, build
 from eigenmap.relations.operator import Operator
 
@@ -47,9 +48,7 @@ def _scaled(K: Tensor, root: Tensor) -> Tensor:
         return root[:, None] * K * root
     K = K.coalesce()
     i, j = K.indices()
-    return torch.sparse_coo_tensor(
-        K.indices(), K.values() * root[i] * root[j], K.shape, is_coalesced=True, check_invariants=False
-    )
+    return sparse_coo(K.indices(), K.values() * root[i] * root[j], K.shape, coalesced=True)
 
 
 def make_objective(objective: Any, params: dict[str, Any], dtype: torch.dtype, whole: bool) -> nn.Module:

@@ -10,13 +10,12 @@ do not fit are averaged on the CPU, where edges may be on disk.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from eigenmap.core.sparse import sparse_csr
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, entry_weights
 
 COPIES = 5
@@ -34,11 +33,7 @@ def operator(smooth: Smoothing, device: torch.device | str) -> Tensor:
     counts = indptr.diff()
     values = weights.double() * scale.repeat_interleave(counts) * scale[indices.long()]
     kind = torch.int32 if walk.n_entries < 2**31 else torch.int64
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
-        return torch.sparse_csr_tensor(
-            indptr.to(kind), indices.to(kind), values.float(), (n, n), check_invariants=False
-        )
+    return sparse_csr(indptr.to(kind), indices.to(kind), values.float(), (n, n))
 
 
 def diagonal(smooth: Smoothing, device: torch.device | str) -> Tensor:

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from eigenmap.core.batch import Batch, check_batch_size
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.sparse import sparse_coo
 from eigenmap.data.graphs.adjacency import Adjacency
 from eigenmap.relations.seeds import stream
 
@@ -191,7 +192,7 @@ class GraphPairs:
         m = start * (after / before.clamp(min=1e-300)) ** self.hops
         steps = values / after.clamp(min=1e-300)[rows]
         places, shape = torch.stack([rows, columns]), 2 * (self.walk.n_nodes,)
-        P = torch.sparse_coo_tensor(places, steps, shape, is_coalesced=True, check_invariants=False)
+        P = sparse_coo(places, steps, shape, coalesced=True)
         return m / m.sum(), P
 
     def _row_sums(self, values: Tensor) -> Tensor:
@@ -345,7 +346,7 @@ class NodeBlocks:
 
     def _kernel(self, r: Tensor, c: Tensor, w: Tensor, rows: int, columns: int) -> Tensor:
         values = (w * (2 * rows * columns / (rows + columns))).float()
-        return torch.sparse_coo_tensor(torch.stack([r, c]), values, (rows, columns), check_invariants=False).coalesce()
+        return sparse_coo(torch.stack([r, c]), values, (rows, columns)).coalesce()
 
     def _order(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Return the two permutations of this epoch, and the position of every node in the second."""

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.sparse import sparse_coo
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
 """Kernel of all pairs of rows: (B, ...), (B', ...) -> (B, B')."""
@@ -260,7 +261,7 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
     if hasattr(kernel, "tocoo"):  # scipy sparse matrices, without importing scipy
         coo = kernel.tocoo()
         indices = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
-        gram = torch.sparse_coo_tensor(indices, torch.as_tensor(coo.data), coo.shape, check_invariants=False)
+        gram = sparse_coo(indices, torch.as_tensor(coo.data), coo.shape)
     else:
         values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # pandas and polars frames
         read_only = isinstance(values, np.ndarray) and not values.flags.writeable

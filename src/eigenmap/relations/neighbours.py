@@ -28,6 +28,7 @@ from torch import Tensor
 
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.sparse import sparse_coo
 from eigenmap.relations.operator import MatrixOperator
 
 EXACT = 20_000
@@ -69,7 +70,7 @@ class NeighbourGraph:
         self.spacing = float(np.sqrt(np.maximum(squares[kept], 0).mean()))
         half = torch.full((2 * len(rows),), 0.5, dtype=torch.float64)
         indices = torch.from_numpy(np.stack([np.r_[rows, columns], np.r_[columns, rows]]))
-        adjacency = torch.sparse_coo_tensor(indices, half, (n, n), check_invariants=False).coalesce()
+        adjacency = sparse_coo(indices, half, (n, n)).coalesce()
         self.edges, self.weights = adjacency.indices(), adjacency.values()
         self.degree = torch.zeros(n, dtype=torch.float64).index_add_(0, self.edges[0], self.weights)
 
@@ -93,9 +94,7 @@ class NeighbourGraph:
         """Return W_ij / (p_i p_j vol), sparse: the kernel whose eigenfunctions in the degree measure are sought."""
         i, j = self.edges
         values = self.weights * self.degree.sum() / (self.degree[i] * self.degree[j])
-        return torch.sparse_coo_tensor(
-            self.edges, values, (len(self), len(self)), is_coalesced=True, check_invariants=False
-        )
+        return sparse_coo(self.edges, values, (len(self), len(self)), coalesced=True)
 
     def batch(self, step: int) -> Batch:
         """Return both ends of edges drawn in proportion to their weight; a function of seed and step."""

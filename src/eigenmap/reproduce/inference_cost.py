@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import statistics
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
+from eigenmap.core.sparse import sparse_csr
 from eigenmap.model import NodeEncoderSpec, NodeInput
 from eigenmap.reproduce.methods import Scale
 
@@ -79,11 +79,7 @@ class Neighbours:
 
     def matrix(self) -> Tensor:
         """Return S as a sparse matrix."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch warns that its sparse matrices are in beta
-            return torch.sparse_csr_tensor(
-                self.first, self.columns, self.weights, (len(self), len(self)), check_invariants=False
-            )
+        return sparse_csr(self.first, self.columns, self.weights, (len(self), len(self)))
 
 
 class GCN(nn.Module):
