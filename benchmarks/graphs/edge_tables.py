@@ -293,8 +293,24 @@ def own_graphs(finished: Finished) -> Iterator[str]:
         cells = [values(finished, data, row, "unseen", 1.0) for row in (ALONE, logistic, GCN, mlp)]
         rows.append([data, ", ".join(ways) or NOT_RUN, *(figure(cell, 1) if cell else NOT_RUN for cell in cells)])
     yield table(["graph", "chosen", "features alone", "with edges", "GCN", "MLP"], rows)
+    yield from _wrongly_off(finished)
     if shown:
         yield made_by(shown)
+
+
+def _wrongly_off(finished: Finished) -> Iterator[str]:
+    """Name the made graphs where edges are not used, and a GCN that uses them is ahead."""
+    lost = []
+    for data in made.RECIPES:
+        ways = {result["neighbours"]["chosen"] for result in results(finished, data, "ours", "unseen")}
+        ours, rival = (_mean(finished, data, row, "unseen", 1.0) for row in (Row("", "ours", ("logistic",)), GCN))
+        if ways == {"none"} and ours is not None and rival is not None and rival > ours:
+            lost.append(f"{data} ({rival:.1f} against {ours:.1f})")
+    if lost:
+        yield (
+            f"Edges are not used, and a GCN that uses them is ahead, on {', '.join(lost)}. There the codes of the two "
+            'ends of an edge have little in common. `fit_graph(..., neighbours="concat")` uses edges all the same.'
+        )
 
 
 def edge_costs(finished: Finished) -> Iterator[str]:

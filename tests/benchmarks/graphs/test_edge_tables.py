@@ -94,6 +94,14 @@ def test_devices_and_results_that_have_to_be_repeated_are_named(tmp_path: Path) 
     assert "unseen nodes on a CPU for Cora." in page and "has to be repeated" not in page
 
 
+def test_made_graphs_where_a_gcn_uses_edges_and_ours_does_not_are_named(tmp_path: Path) -> None:
+    for data, way in (("made-blocks", "none"), ("made-words", "S2")):
+        result_of_ours(tmp_path, data, "unseen", 0.8, 0.8, way)
+        write(tmp_path, edges.EdgeJob(data, "glnn", "unseen", 0), runs=[], teacher=runs("gcn", 0.9))
+    page = text(tmp_path, edge_tables.own_graphs)
+    assert "and a GCN that uses them is ahead, on made-blocks (90.0 against 80.0)." in page
+
+
 def test_a_classifier_that_only_some_results_have_does_not_count(tmp_path: Path) -> None:
     result_of_ours(tmp_path, "planetoid_cora", "unseen", 0.8, 0.7)
     path = tmp_path / "edges-planetoid_cora-ours-unseen-s0.json"
