@@ -239,8 +239,8 @@ def _growth(results: dict[str, Result]) -> str:
         "- **A failure** is an interval above zero, with at least 16 bytes, or a tenth of one of Python's blocks, kept "
         "per answer.\n"
         "- **Caches.** What a thread has freed and the C library keeps for it, up to 175 kB, also counts as handed "
-        "out. The measured server keeps nothing for threads. Before that, at 17d4d582, these caches filled up, and 3,470 "
-        "bytes (1,569 to 8,641) per 1,000 answers seemed to be kept."
+        "out. The measured server keeps nothing for threads. Before that, at 17d4d582, these caches filled up, and "
+        "3,470 bytes (1,569 to 8,641) per 1,000 answers seemed to be kept."
     )
     found = results.get("growth")
     if found is None:
@@ -302,8 +302,8 @@ def _steady(results: dict[str, Result]) -> str:
         "that are open only during an operation come and go.\n\n"
         "What earlier runs showed:\n\n"
         "- At 3f08408, resident memory and the fewest open files were judged, and failed. Training grew by 74 bytes "
-        "per step (to 259.13 MB in twelve minutes, then not at all). The fewest open files of appending were 6, then 11. "
-        "The judgement was then changed to the one above, which later runs keep.\n"
+        "per step (to 259.13 MB in twelve minutes, then not at all). The fewest open files of appending were 6, then "
+        "11. The judgement was then changed to the one above, which later runs keep.\n"
         "- At 868af05 nothing failed by it. But memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single "
         "step of 1.90 MB: the table of interned strings.\n"
         "- The run at 3c220868 had low priority beside other jobs of the same machine."
