@@ -353,8 +353,9 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "at 4, 8, 16 and all features: the default has {ours}, Matryoshka-SCL in its own order {own}, centred PCA "
-        "{pca}, the paper's objective {paper}. Matryoshka-SCL, aligned, is again ahead at 4 features ({aligned}).",
+        "At 4, 8, 16 and all features: - the default has {ours}; - Matryoshka-SCL in its own order has {own}; - centred "
+        "PCA has {pca}; - the paper's objective has {paper}. Matryoshka-SCL, aligned, is again ahead at 4 features "
+        "({aligned}).",
         crops_finals,
     ),
     Quote(
