@@ -148,10 +148,10 @@ def _parts(runs: Runs) -> Iterator[str]:
         for against, saw in ((BEFORE, False), (BEFORE, True), ("encoder PCA, centred", False))
     ]
     unseen, seen, pca = (f"{value:+.1%}" for value in gains)
-    new, old = ("gains" if value > 0 else "loses" for value in gains[:2])
+    new, old = ("gain" if value > 0 else "lose" for value in gains[:2])
     yield (
-        f"Today's default {new} on classes and sets that training never saw, and {old} on those that it saw. Mean "
-        f"change of {METRICS[0]} of full codes:"
+        f"By {METRICS[0]}, full codes of today's default {new} on classes and sets that training never saw, and {old} "
+        "on those that it saw. The table has two more measures. Mean change:"
     )
     yield (
         f"- not seen: {unseen} against the default before it, and {pca} against PCA of the encoder;\n"
