@@ -354,8 +354,8 @@ QUOTES = (
     Quote(
         PAGE,
         "At 4, 8, 16 and all features: - the default has {ours}; - Matryoshka-SCL in its own order has {own}; - "
-        "centred PCA has {pca}; - the paper's objective has {paper}. Matryoshka-SCL, aligned, is again ahead at 4 features "
-        "({aligned}).",
+        "centred PCA has {pca}; - the paper's objective has {paper}. Matryoshka-SCL, aligned, is again ahead at 4 "
+        "features ({aligned}).",
         crops_finals,
     ),
     Quote(
