@@ -159,7 +159,9 @@ def _parts(runs: Runs) -> Iterator[str]:
     )
     yield (
         "What is lost, as trained → searched at a number of features. A cell counts as lost if the default is neither "
-        "within 2 % nor within two standard errors of the best row."
+        "within 2 % nor within two standard errors of the best row. The sets: "
+        + "; ".join(f"`{key}` is {name}" for key, name in NAMES.items())
+        + "."
     )
     yield "\n".join(_lost(runs))
     yield _summary(runs)
