@@ -30,6 +30,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_formula_is_swallowed_as_html(page: Path) -> None:
+    """`<f, g>` outside code would be read as a tag, and not shown."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^ {4}.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`|<!--.*?-->", "", text, flags=re.DOTALL)
+    assert re.findall(r"</?[A-Za-z][\w-]*(?:[\s,][^<>]*)?>", text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_are_not_part_of_a_list(page: Path) -> None:
     """Indented lines right after a list would be shown as a paragraph of its last item, not as commands."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -292,9 +292,9 @@ PROTOCOL = """\
 ## What was measured
 
 **Figures.** The kernels have known eigenfunctions phi_j and eigenvalues mu_j, in closed form or by quadrature
-in float64. *Alignment* of mode j is |<psi_j, phi_j>| in L2(p), both of norm 1. If eigenvalues are closer than 5 %, it
+in float64. *Alignment* of mode j is `|<psi_j, phi_j>|` in L2(p), both of norm 1. If eigenvalues are closer than 5 %, it
 is the cosines of the angles between the two eigenspaces. *Eigenvalue error* is |mu - mu_j| / mu_j. *Off-diagonal* is
-the largest |<psi_i, psi_j>|, i ≠ j. All inner products are taken at quadrature nodes that no method saw. Columns
+the largest `|<psi_i, psi_j>|`, i ≠ j. All inner products are taken at quadrature nodes that no method saw. Columns
 *before* show a method's own features in its own order. The others are after the library's alignment on the training
 points, with in-sample eigenvalues, like Nystroem's.
 

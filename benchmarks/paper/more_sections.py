@@ -164,7 +164,7 @@ RBF = """\
 
 Paper: curves of three functions that lie close to the true ones, without numbers. Ours: raw outputs of a network of
 width {width} trained on the paper's objective (alpha {alpha:g}, {steps} steps), and the first three of {functions}
-functions of `NeuralEigenmap`. The columns have the alignment |<psi_j, phi_j>| with the true functions on [-2, 2] (1:
+functions of `NeuralEigenmap`. The columns have the alignment `|<psi_j, phi_j>|` with the true functions on [-2, 2] (1:
 equal) and the largest inner product of two learned functions (0: orthogonal). The picture is on the page on
 [eigenfunctions](eigenfunctions.md)."""
 

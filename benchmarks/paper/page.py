@@ -20,17 +20,18 @@ HEAD = """\
 
 {short}
 
-Deng, Shi, Zhang, Cui, Lu, Zhu: *Neural Eigenfunctions Are Structured Representation Learners*, ICLR 2024. Its tables
-use ImageNet and ResNet-50. Here the same methods run in one training loop, at a scale that takes minutes. Compare rows
-of our column with each other, not with the paper's."""
+The paper is Deng, Shi, Zhang, Cui, Lu, Zhu: *Neural Eigenfunctions Are Structured Representation Learners*, ICLR 2024.
+Its tables use ImageNet and ResNet-50. Here the same methods run in one training loop, at a scale that takes minutes.
+Compare rows of our column with each other, not with the paper's."""
 
 TABLE_1 = """\
 ## Table 1: linear probe
 
-Paper: top-1 accuracy on ImageNet, ResNet-50, 100 epochs; but for Barlow Twins and its own form, the numbers come from
-other authors, each with a recipe and batch size of their own. Ours: CIFAR-10, ResNet-18, 50 epochs, batch 512, the same
-views and schedule for all, final epoch. *linear* is a closed-form probe and *kNN* the vote of 200 neighbours, both on
-the encoder's output for all test images, in percent; mean ± sample standard deviation over the seeds."""
+- **Paper:** top-1 accuracy on ImageNet, ResNet-50, 100 epochs. Except for Barlow Twins and its own form, the numbers
+  come from other authors, each with a recipe and batch size of their own.
+- **Ours:** CIFAR-10, ResNet-18, 50 epochs, batch 512, the same views and schedule for all, final epoch. *linear* is a
+  closed-form probe and *kNN* the vote of 200 neighbours. Both are on the encoder's output for all test images, in
+  percent: mean ± sample standard deviation over the seeds."""
 
 ROWS = (
     ("simclr", "SimCLR", "66.5"),

@@ -33,11 +33,13 @@ POINTS, MAP = 0.5, 0.005
 HEAD = """\
 ## Ahead or not
 
-The paper's ordered form, its unordered form and our default (SCL, then alignment) against each baseline, as
-differences: above 0, the form of the column is ahead. The data, encoder, views, batch and length of training are the
-same; rates were searched for SimCLR, SCL, Barlow Twins and the paper's forms and not for the others. Differences below
-{points:g} points or {map:g} of mAP are called level. The rules of our code were settled while looking at these sets;
-our rows have at most three seeds."""
+Each table has differences: above 0, the form of the column is ahead. The forms are the paper's ordered one, its
+unordered one and our default (SCL, then alignment).
+
+- **The same for all:** data, encoder, views, batch and length of training.
+- **Not the same:** rates were searched for SimCLR, SCL, Barlow Twins and the paper's forms, and not for the others.
+- **Level** are differences below {points:g} points or {map:g} of mAP.
+- **Caution:** the rules of our code were settled while looking at these sets, and our rows have at most three seeds."""
 
 
 def results_of(method: str, stored: Stored) -> list[dict[str, Any]]:
@@ -75,9 +77,9 @@ def in_words(form: str, value: float, others: Mapping[str, float], level: float)
 
 IN_SHORT = """\
 **In short**: with the same data, network and length of training, the paper's objective is behind most of its rivals
-here, and our default, SCL with alignment, is ahead of most. After the comparisons comes
-[what is known of the reasons](#why-the-papers-forms-are-behind-here). Nothing was run at the paper's scale, where the
-paper reports its own form in first place."""
+here. Our default, SCL with alignment, is ahead of most. Nothing was run at the paper's scale, where the paper reports
+its own form in first place. [Why it is behind here](#why-the-papers-forms-are-behind-here) says what is known of the
+reasons."""
 
 
 def in_short(stored: Stored) -> str:

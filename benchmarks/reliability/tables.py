@@ -16,8 +16,14 @@ EARLIER = "868af05"
 INTRODUCTION = """\
 # Reliability
 
-Experiments in which processes are killed, disks fill up, files are damaged, clients misbehave, and work continues for a
-long time. Every experiment has a seed and a number of rounds and can be run again:
+In these experiments processes are killed, disks fill up, files are damaged, clients misbehave, and work continues for a
+long time. First come the failures, then what earlier runs found, then each experiment.
+"""
+
+AGAIN = """\
+## Run it again
+
+Every experiment has a seed and a number of rounds and can be run again:
 
     python -m benchmarks reliability missing
     python -m benchmarks reliability run kills-embed --again
@@ -29,26 +35,29 @@ and `tests/end_to_end/`, where power cuts are also replayed from recorded system
 FOUND = """\
 ## Found and repaired
 
-Earlier runs of these experiments found the following faults. The code was repaired, and the experiments were run again:
-damaged files and requests with a new seed, the others with the same seed, which says less about such faults than a new
-one would.
+Earlier runs found these faults. The code was repaired, and the experiments were run again. Damaged files and requests
+had a new seed. The others had the same seed, which says less about such faults than a new one would.
 
-- Damaged files: lengths in Arrow files that ended the process; pictures that were numbers or not UTF-8; descriptions of
-  node codes with other files or infinite sizes, and an error that named no folder.
-- Kills: a database table without its model. One of 50 kills of a fit of images hit the moment at which new weights
-  lie beside their place. Models are read from there, but the experiment looked in one place only, and was corrected.
-- Two processes: both exports to one new file succeeded.
-- Kills: a FAISS index that was replaced and had no texts.
-- Full disk: a FAISS index without its names; `embed` reported the error of its clean-up instead of the first one.
-- A lost process: the others ended with a traceback from gloo.
-- Numbers: a fit that found nothing did not say so. The message expected by one case was wrong and was corrected."""
+- **Damaged files**: lengths in Arrow files that ended the process; pictures that were numbers or not UTF-8;
+  descriptions of node codes with other files or infinite sizes, and an error that named no folder.
+- **Kills**: a database table without its model; a FAISS index that was replaced and had no texts.
+- **Full disk**: a FAISS index without its names; `embed` reported the error of its clean-up instead of the first one.
+- **Two processes**: both exports to one new file succeeded.
+- **A lost process**: the others ended with a traceback from gloo.
+- **Numbers**: a fit that found nothing did not say so.
+
+Two experiments were wrong and were corrected:
+
+- One of 50 kills of a fit of images hit the moment at which new weights lie beside their place. Models are read from
+  there, but the experiment looked in one place only.
+- One case of the numbers expected another message."""
 
 
 def page(stored: Stored) -> str:
     """Return the page, failures first."""
     results = {name: found for name in stored.paths if (found := stored.read(name)) is not None}
     parts = [
-        INTRODUCTION,
+        INTRODUCTION.rstrip(),
         _failures(results),
         FOUND,
         _kills(results),
@@ -63,6 +72,7 @@ def page(stored: Stored) -> str:
         _together(results),
         _numbers(results),
         _attack(results),
+        AGAIN,
         _made_by(results),
     ]
     return "\n\n".join(parts) + "\n"
@@ -96,9 +106,9 @@ def _disk(results: dict[str, Result]) -> str:
     rows = [_row(results, f"disk-{slug(name)}", name, "refused in one sentence") for name in KILLED]
     about = (
         "The output is on a file system that fills up at evenly spread points of the command, or becomes read-only at "
-        "random moments. The command ends with one sentence (or succeeds, if it needed no more space), nothing is left "
+        "random moments. The command ends with one sentence, or succeeds if it needed no more space. Nothing is left "
         "incomplete, and the same command succeeds when there is space again. For a load into a database, the data of "
-        "the server are on this disk, which fills up in all rounds, since a server that writes keeps it writable."
+        "the server are on this disk. It fills up in all rounds, since a server that writes keeps it writable."
     )
     return f"## Full and read-only disks\n\n{about}\n\n" + table(
         ["command", "rounds", "good", "failed", "refused in one sentence"], rows
@@ -118,9 +128,9 @@ def _row(results: dict[str, Result], name: str, shown: str, *more: str) -> list[
 def _damage(results: dict[str, Result]) -> str:
     found = [results[f"damage-{number}"] for number in range(SLICES) if f"damage-{number}" in results]
     about = (
-        "Files of every format we read are damaged, blindly (bits, cuts, zeros, noise, pieces doubled or removed) or "
-        "specifically for the format, and read in processes with limited memory. A file is refused in one sentence "
-        "that names it, or it is read; if it has a checksum, it then gives the same result."
+        "Files of every format we read are damaged, then read in processes with limited memory. Damage is blind (bits, "
+        "cuts, zeros, noise, pieces doubled or removed) or made for the format. A file is refused in one sentence that "
+        "names it, or it is read. If it has a checksum, it then gives the same result."
     )
     if not found:
         return f"## Damaged files\n\n{about}\n\nNot run."
@@ -129,11 +139,12 @@ def _damage(results: dict[str, Result]) -> str:
         counts.update(each["counts"])
     measured = [each["measured"] for each in found]
     return (
-        f"## Damaged files\n\n{about}\n\n{sum(each['rounds'] for each in found):,} files of "
-        f"{max(each['subjects'] for each in measured)} kinds: {counts['refused']:,} refused, "
-        f"{counts['the same result']:,} read with the same result, {counts['another result']:,} with another one, in "
-        f"formats without a checksum. Failures: {sum(each['failed'] for each in found):,}. Reading took at most "
-        f"{max(each['peak_mb'] for each in measured):,.0f} MB of memory and "
+        f"## Damaged files\n\n{about}\n\nFailures: {sum(each['failed'] for each in found):,}, in "
+        f"{sum(each['rounds'] for each in found):,} files of {max(each['subjects'] for each in measured)} kinds.\n\n"
+        f"- {counts['refused']:,} were refused.\n"
+        f"- {counts['the same result']:,} were read with the same result.\n"
+        f"- {counts['another result']:,} were read with another one, in formats without a checksum.\n"
+        f"- Reading took at most {max(each['peak_mb'] for each in measured):,.0f} MB of memory and "
         f"{max(each['slowest_s'] for each in measured):.1f} s."
     )
 
@@ -155,20 +166,22 @@ def _requests(results: dict[str, Result]) -> str:
     )
     stops = [seconds for each in found for seconds in each["measured"].get("seconds_to_stop", [])]
     return (
-        f"## Requests\n\n{about}\n\n{counts['requests']:,} requests and {counts['uploads']:,} uploads in "
-        f"{len(found)} of {SERVERS} parts: {statuses}. Meanwhile the index was replaced {counts['replace']:,} times "
-        f"and changed {counts['add']:,} times, {counts['cut off']:,} requests were cut off, and "
-        f"{counts['read slowly']:,} answers read slowly. Failures (no answer, or one outside the schema): "
-        f"{sum(each['failed'] for each in found):,}. After SIGTERM the server ended within {max(stops):.1f} s."
+        f"## Requests\n\n{about}\n\nFailures (no answer, or one outside the schema): "
+        f"{sum(each['failed'] for each in found):,}, in {counts['requests']:,} requests and {counts['uploads']:,} "
+        f"uploads in {len(found)} of {SERVERS} parts.\n\n"
+        f"- Answers by status: {statuses}.\n"
+        f"- Meanwhile the index was replaced {counts['replace']:,} times and changed {counts['add']:,} times. "
+        f"{counts['cut off']:,} requests were cut off, and {counts['read slowly']:,} answers read slowly.\n"
+        f"- After SIGTERM the server ended within {max(stops):.1f} s."
     )
 
 
 def _database(results: dict[str, Result]) -> str:
     about = (
-        "The PostgreSQL server behind a table of codes is stopped (politely, at once, and as in a loss of power) and "
-        "started again while four clients search, add, replace and delete. A search finds what it finds without "
-        "restarts, or is refused in one sentence; afterwards the table holds exactly what was confirmed, and of each "
-        "refused change all or nothing. `eigenmap serve` shows folders and has no database behind it."
+        "The PostgreSQL server behind a table of codes is stopped and started again while four clients search, add, "
+        "replace and delete. It is stopped politely, at once, and as in a loss of power. A search finds what it finds "
+        "without restarts, or is refused in one sentence. Afterwards the table holds exactly what was confirmed, and "
+        "of each refused change all or nothing. `eigenmap serve` shows folders and has no database behind it."
     )
     found = results.get("database")
     if found is None:
@@ -176,23 +189,25 @@ def _database(results: dict[str, Result]) -> str:
     counts = found["counts"]
     restarts = sum(count for name, count in counts.items() if name.startswith("restarted"))
     return (
-        f"## A database that restarts\n\n{about}\n\n{found['rounds']:,} operations during {restarts} restarts, each "
-        f"away for {min(found['measured']['seconds_away']):.1f} to {max(found['measured']['seconds_away']):.1f} s: "
-        f"{counts.get('search answered', 0):,} searches answered and {counts.get('search refused', 0):,} refused, "
-        f"{counts.get('change made', 0):,} changes made and {counts.get('change refused', 0):,} refused. Failures: "
-        f"{found['failed']:,}."
+        f"## A database that restarts\n\n{about}\n\nFailures: {found['failed']:,}, in {found['rounds']:,} operations "
+        f"during {restarts} restarts. Each time the server was away for "
+        f"{min(found['measured']['seconds_away']):.1f} to {max(found['measured']['seconds_away']):.1f} s.\n\n"
+        f"- Searches: {counts.get('search answered', 0):,} answered and {counts.get('search refused', 0):,} refused.\n"
+        f"- Changes: {counts.get('change made', 0):,} made and {counts.get('change refused', 0):,} refused."
     )
 
 
 def _busy(results: dict[str, Result]) -> str:
     about = (
         "`eigenmap fit images --minutes M` on the embedded catalogue, beside processes that compute without a pause. "
-        "Training has to end within M minutes and a tenth, and so has the whole command: the minutes count from its "
-        "start, and end with the ordering of features. What imports, reading and measuring take beyond half of the "
-        "minutes comes on top, and the command says so. Before this was so, at 868af05, one minute took 178 s at a "
-        "load of 20; training took 24 s of them. Until 17d4d582 the neighbours shared the session of the command, so "
-        "that Linux, which divides the time of the cores between sessions first, left it a ninth of one share: one "
-        "minute beside eight of them took 149 s."
+        "Training and the whole command have to end within M minutes and a tenth. The minutes count from the start of "
+        "the command, and end with the ordering of features. What imports, reading and measuring take beyond half of "
+        "the minutes comes on top, and the command says so.\n\n"
+        "Earlier versions took longer:\n\n"
+        "- At 868af05, before the minutes were counted so, one minute took 178 s at a load of 20. Training took 24 s "
+        "of them.\n"
+        "- Until 17d4d582, one minute beside eight other processes took 149 s. They shared the session of the command. "
+        "Linux divides the time of the cores between sessions first, which left the command a ninth of one share."
     )
     found = results.get("busy")
     if found is None:
@@ -218,12 +233,14 @@ def _busy(results: dict[str, Result]) -> str:
 
 def _growth(results: dict[str, Result]) -> str:
     about = (
-        "The requests above without pauses, while the index is replaced and changed several times as often. Memory is "
-        "what the C library and Python have handed out, in the second half of the answers; the slope is that of Theil "
-        "and Sen, with its 95 % interval. It counts as a failure if the interval is above zero and at least 16 bytes, "
-        "or a tenth of one of Python's blocks, are kept per answer. What a thread has freed and the C library keeps "
-        "for it, up to 175 kB, also counts as handed out; the measured server keeps nothing for threads. Before that, "
-        "at 17d4d582, these caches filled up, and 3,470 bytes (1,569 to 8,641) per 1,000 answers seemed to be kept."
+        "The requests above without pauses, while the index is replaced and changed several times as often.\n\n"
+        "- **Memory** is what the C library and Python have handed out, in the second half of the answers. The slope "
+        "is that of Theil and Sen, with its 95 % interval.\n"
+        "- **A failure** is an interval above zero, with at least 16 bytes, or a tenth of one of Python's blocks, kept "
+        "per answer.\n"
+        "- **Caches.** What a thread has freed and the C library keeps for it, up to 175 kB, also counts as handed "
+        "out. The measured server keeps nothing for threads. Before that, at 17d4d582, these caches filled up, and "
+        "3,470 bytes (1,569 to 8,641) per 1,000 answers seemed to be kept."
     )
     found = results.get("growth")
     if found is None:
@@ -239,17 +256,18 @@ def _growth(results: dict[str, Result]) -> str:
     above = f" The interval of {' and '.join(rising)} is above zero; the cause of this rest is not known."
     rest = above if rising else ""
     return (
-        f"## Memory per 1,000 answers\n\n{about}\n\n{found['rounds']:,} answers, during which the index was replaced "
-        f"{counts.get('replace', 0):,} times and changed {counts.get('add', 0):,} times: {size} bytes and {blocks} "
-        f"blocks per 1,000 answers of the last {measured['answers']:,}. Resident memory of the process itself, "
-        f"which also contains what allocators keep for later, was {resident} MB in the tenths of all answers.{rest}"
+        f"## Memory per 1,000 answers\n\nGrowth: {size} bytes and {blocks} blocks per 1,000 answers of the last "
+        f"{measured['answers']:,}.{rest}\n\n{about}\n\nThere were {found['rounds']:,} answers, during which the index "
+        f"was replaced {counts.get('replace', 0):,} times and changed {counts.get('add', 0):,} times. Resident memory "
+        "of the process itself also contains what allocators keep for later. In the tenths of all answers it was "
+        f"{resident} MB."
     )
 
 
 def _interned(results: dict[str, Result]) -> str:
     about = (
-        "Python's table of interned strings grows although nothing is kept. `pathlib` interns the parts of every path "
-        "and drops them with it. Entries of dropped strings are not reused; when all are used up, the table is "
+        "Python's table of interned strings grows once, although nothing is kept. `pathlib` interns the parts of every "
+        "path and drops them with it. Entries of dropped strings are not reused. When all are used up, the table is "
         "rebuilt, the first time at twice its size. To grow more than once would be a failure."
     )
     found = results.get("interned")
@@ -268,22 +286,27 @@ def _interned(results: dict[str, Result]) -> str:
 
 def _steady(results: dict[str, Result]) -> str:
     about = (
-        "Training, serving and appending run side by side. Reachable memory is what the C library and Python have "
-        "handed out after a garbage collection; resident memory also contains what allocators keep for later, and is "
-        "shown for the first and the last minute. The slope is the Theil-Sen slope through the medians of each minute, "
-        "with its 95 % interval, after a fifth of the time as warm-up at full speed; the history of metrics, a part of "
-        "the result of training, is subtracted. It counts as a failure if the interval is above zero and the growth is "
-        "at least 16 bytes per operation (answer, step or change), the smallest block of the C library, or a tenth of "
-        "one of Python's blocks: with less, not every operation can keep a block. A single step moves this slope; the "
-        "growth of the median from the third to the last quarter of the time tells whether it continues. If the "
-        "interval is above zero, a leak is not excluded, even where it does not count as a failure. Open files are the "
-        "lowest decile in the first and in the last third, and the most at any time: files that are open only during "
-        "an operation come and go.\n\n"
-        "At 3f08408, resident memory and the fewest open files were judged, and failed: training grew by 74 bytes per "
-        "step (to 259.13 MB in twelve minutes, then not at all), and the fewest open files of appending were 6, then "
-        "11. The judgement was then changed to the one above, which later runs keep. At 868af05 nothing failed by it, "
-        "but memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single step of 1.90 MB: the table of "
-        "interned strings. The run at 3c220868 had low priority beside other jobs of the same machine."
+        "Training, serving and appending run side by side.\n\n"
+        "- **Reachable memory** is what the C library and Python have handed out after a garbage collection. Resident "
+        "memory also contains what allocators keep for later. It is shown for the first and the last minute.\n"
+        "- **The slope** is that of Theil and Sen through the medians of each minute, with its 95 % interval. A fifth "
+        "of the time, as warm-up at full speed, is left out. The history of metrics, a part of the result of training, "
+        "is subtracted.\n"
+        "- **A failure** is an interval above zero, with a growth of at least 16 bytes per operation (answer, step or "
+        "change), the smallest block of the C library, or a tenth of one of Python's blocks. With less, not every "
+        "operation can keep a block. If the interval is above zero, a leak is not excluded, even where it does not "
+        "count as a failure.\n"
+        "- **A single step** moves this slope. The growth of the median from the third to the last quarter of the time "
+        "tells whether it continues.\n"
+        "- **Open files** are the lowest decile in the first and in the last third, and the most at any time. Files "
+        "that are open only during an operation come and go.\n\n"
+        "What earlier runs showed:\n\n"
+        "- At 3f08408, resident memory and the fewest open files were judged, and failed. Training grew by 74 bytes "
+        "per step (to 259.13 MB in twelve minutes, then not at all). The fewest open files of appending were 6, then "
+        "11. The judgement was then changed to the one above, which later runs keep.\n"
+        "- At 868af05 nothing failed by it. But memory of serving grew by 1.15 MB per hour (0.28 to 7.80), in a single "
+        "step of 1.90 MB: the table of interned strings.\n"
+        "- The run at 3c220868 had low priority beside other jobs of the same machine."
     )
     found = results.get("steady")
     return f"## Side by side\n\n{about}\n\n{'Not run.' if found is None else _measured(found)}"
@@ -356,9 +379,8 @@ def _attack(results: dict[str, Result]) -> str:
 def _line(found: Result | None, what: str) -> str:
     if found is None:
         return f"- {what}: not run."
-    counts = ", ".join(f"{name} {count:,}" for name, count in found["counts"].items() if name not in ("good", "bad"))
-    more = f" ({counts})" if counts else ""
-    return f"- {what}: {found['rounds']:,} rounds, {found['failed']:,} failures{more}."
+    counts = [f"    - {name}: {count:,}" for name, count in found["counts"].items() if name not in ("good", "bad")]
+    return "\n".join([f"- {what}: {found['rounds']:,} rounds, {found['failed']:,} failures.", *counts])
 
 
 def _made_by(results: dict[str, Result]) -> str:

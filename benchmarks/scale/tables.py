@@ -50,8 +50,8 @@ def in_short(embedding: list[Result], postgres: list[Result]) -> Iterator[str]:
                 continue
             said = (
                 f"Embedding {images:,} small pictures as a stream takes {ours['peak_mb']:,.0f} MB and makes "
-                f"{ours['images_per_second']:,.0f} per second; all in memory, {whole['peak_mb']:,.0f} MB and "
-                f"{whole['images_per_second']:,.0f}."
+                f"{ours['images_per_second']:,.0f} per second. All in memory, it takes {whole['peak_mb']:,.0f} MB and "
+                f"makes {whole['images_per_second']:,.0f}."
             )
             worse = ours["peak_mb"] > whole["peak_mb"] or ours["images_per_second"] < whole["images_per_second"]
             (lost if worse else won).append(said)

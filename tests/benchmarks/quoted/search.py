@@ -104,24 +104,17 @@ QUOTES = (
     ),
     Quote(
         SEARCH,
-        "has recall above 0.999. It is {default} times as fast as the exact search at full length (CIFAR-10 and COCO; "
-        "the goal was five). The funnel without an approximate index reaches {funnel}. HNSW on the 64 features "
-        "reaches {hnsw}, and took {seconds} s to build. HNSW of usearch on the full vector (COCO only) reaches "
-        "{usearch} at recall {usearch_recall}. It took longest to build, {usearch_seconds} s. HNSW of faiss on the "
-        "full vector reaches {faiss}, at recall {faiss_recall}.",
+        "is {default} times as fast, with recall above 0.999. - The funnel without an approximate index reaches "
+        "{funnel}. - HNSW on the 64 features reaches {hnsw}, and took {seconds} s to build. - HNSW of usearch on the "
+        "full vector (COCO only) reaches {usearch} at recall {usearch_recall}. It took longest to build, "
+        "{usearch_seconds} s. - HNSW of faiss on the full vector reaches {faiss}, at recall {faiss_recall}.",
         million,
     ),
     Quote(
         SEARCH,
-        "**Compact codes over the top 1,000**: on CIFAR-10, COCO and the catalogue, the bit budget ranks relevant "
-        "items higher than product quantisation (PQ) of the full vector. It does so at every budget from 4 to 64 "
-        "bytes. On Tiny-ImageNet-100 the two are level (within 0.001) from 8 bytes on, and PQ is ahead at 4.",
-        bit_budget,
-    ),
-    Quote(
-        SEARCH,
-        "PQ with a learned rotation (OPQ) is level with the bit budget or ahead on all but CIFAR-10. On CIFAR-10, 4 "
-        "bytes rank better than the full code in float32",
+        "On CIFAR-10, COCO and the catalogue, the bit budget is ahead of PQ at every budget from 4 to 64 bytes. - On "
+        "Tiny-ImageNet-100 the two are level (within 0.001) from 8 bytes on, and PQ is ahead at 4. - OPQ is level with "
+        "the bit budget or ahead on all but CIFAR-10. - On CIFAR-10, 4 bytes rank better than the full code in float32",
         bit_budget,
     ),
     Quote(
@@ -131,8 +124,8 @@ QUOTES = (
     ),
     Quote(
         SEARCH,
-        "PCA of the codes, made for each length, finds as many or more, except at 64 features among a million items "
-        "(recall {fewer} lower).",
+        "PCA of the codes, made for each length, finds as many or more. The exception is 64 features among a million "
+        "items (recall {fewer} lower).",
         prefixes,
     ),
 )

@@ -273,12 +273,12 @@ QUOTES = (
         PAGE,
         "In {always} of the {trials} runs of 20 epochs at k = 2,048 that did not collapse (all rates), the aligned "
         "code is best at every length. It is above the network's own order, all four PCA codes and random features of "
-        "the same network. There are three exceptions. For `neuralef-gram` at 0.75, its own order and its PCA are "
-        "ahead from 32 features on, by {high} at full length. For `neuralef-gram` at 0.12, centred PCA of the "
-        "projector is ahead at 2 features and from 128 on, by at most {low}. For one of the two `nested` runs at 0.3, "
-        "the own order and uncentred PCA are ahead from 512 features on, by {nested}. At k = 8,192 the Gram penalty's "
-        "own order is ahead of its aligned code at every length, by {wide}. The paper's own order is behind its "
-        "aligned code at every length.",
+        "the same network. There are three exceptions: - For `neuralef-gram` at 0.75, its own order and its PCA are "
+        "ahead from 32 features on, by {high} at full length. - For `neuralef-gram` at 0.12, centred PCA of the "
+        "projector is ahead at 2 features and from 128 on, by at most {low}. - For one of the two `nested` runs at "
+        "0.3, the own order and uncentred PCA are ahead from 512 features on, by {nested}. At k = 8,192 the Gram "
+        "penalty's own order is ahead of its aligned code at every length, by {wide}. The paper's own order is behind "
+        "its aligned code at every length.",
         alignment,
     ),
     Quote(
@@ -353,8 +353,9 @@ QUOTES = (
     ),
     Quote(
         PAGE,
-        "at 4, 8, 16 and all features: the default has {ours}, Matryoshka-SCL in its own order {own}, centred PCA "
-        "{pca}, the paper's objective {paper}. Matryoshka-SCL, aligned, is again ahead at 4 features ({aligned}).",
+        "At 4, 8, 16 and all features: - the default has {ours}; - Matryoshka-SCL in its own order has {own}; - "
+        "centred PCA has {pca}; - the paper's objective has {paper}. Matryoshka-SCL, aligned, is again ahead at 4 "
+        "features ({aligned}).",
         crops_finals,
     ),
     Quote(
