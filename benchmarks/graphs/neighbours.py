@@ -210,8 +210,9 @@ def main() -> None:
         for data in asked.sets:
             if any((run["data"], run["seed"]) == (data, seed) for run in runs):
                 continue
-            runs.append(measure(asked.data, data, seed))
-            about = {"protocol": protocol, "environment": harness.environment()}
+            environment = harness.environment()
+            runs.append({**measure(asked.data, data, seed), "environment": environment})
+            about = {"protocol": protocol, "environment": environment}
             harness.write(asked.result, {**about, "rows": runs})
             print(table({"runs": runs[-1:]}), flush=True)
     if asked.verb == "table":
