@@ -111,16 +111,22 @@ def with_edges(finished: Finished) -> Iterator[str]:
         return
     yield "## With edges at inference"
     yield (
-        "The library's default fit; whether and how its codes use neighbours is chosen without labels. A GCN, SIGN, "
-        "APPNP and BGRL get the same edges. Accuracy in percent, mean ± sample standard deviation over seeds and "
-        "splits; a row of several classifiers shows the one that is best on validation nodes. For ours these are the "
-        "logistic probe of the code, the same joined to features averaged over two steps, and an MLP, whose input is "
-        "the code, alone, with features, or with these and averaged ones. Results of ours from before one of these "
-        "was added do not have it. *Unseen*: nodes that were not there in training, with their edges at inference. "
-        "The rule that chooses the use of neighbours was settled on some of these graphs; the next section tests it "
-        "on others. Actor and Squirrel have one published split. Rows of rivals come from runs of different commits. "
-        f"{_devices(finished)}" + _repeat(finished)
+        "Ours is the library's default fit, which chooses whether and how its codes use neighbours, without labels. A "
+        "GCN, SIGN, APPNP and BGRL get the same edges. Accuracy in percent, mean ± sample standard deviation over "
+        "seeds and splits."
     )
+    said = [
+        "*Unseen*: nodes that were not there in training, with their edges at inference.",
+        "A row of several classifiers shows the one that is best on validation nodes. For ours these are the logistic "
+        "probe of the code, the same joined to features averaged over two steps, and an MLP. Its input is the code, "
+        "alone, with features, or with these and averaged ones.",
+        "The rule that chooses the use of neighbours was settled on some of these graphs. The next section tests it on "
+        "others.",
+        "Actor and Squirrel have one published split. Rows of rivals come from runs of different commits.",
+        _devices(finished),
+        _repeat(finished),
+    ]
+    yield "\n".join(f"- {line}" for line in said if line)
     names = edges.ALL_SETS
     settings: tuple[Setting, Setting] = ("unseen", "seen")
     shown: list[Result] = []
@@ -172,7 +178,7 @@ def _repeat(finished: Finished) -> str:
     if not said:
         return ""
     return (
-        f" Ours has to be repeated on {'; '.join(said)}: some of its runs there are from before a larger network had "
+        f"Ours has to be repeated on {'; '.join(said)}: some of its runs there are from before a larger network had "
         "to be worth its cost, and before `concat` was chosen where it is almost as good as the best."
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from statistics import mean
 from typing import Any
 
@@ -20,43 +20,56 @@ FEW, ALL = 0.01, 1.0
 """Shares of the training labels."""
 
 SHORT_CODES = (
-    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md). So short codes in the strict "
-    "order of eigenvalues lose accuracy, and whitened ones do at full length. Codes are therefore rotated with a "
-    "ridge, which makes them close to the principal components of what the two ends of an edge share."
+    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md). Short codes in the strict "
+    "order of eigenvalues lose accuracy, and whitened ones do at full length. So codes are rotated with a ridge: they "
+    "are then close to the principal components of what the two ends of an edge share."
 )
 COSTS = (
-    "Inference without the graph is not always cheaper for all nodes at once: there, a GCN needs one product with a "
-    "sparse matrix for all nodes"
+    "Inference without the graph is not always cheaper: a GCN classifies all nodes by a product with a sparse matrix"
 )
 LARGE = (
     "On the large synthetic graph, a GCN on ten sampled neighbours per layer is cheaper than a perceptron of the "
-    "paper's depth"
+    "paper's depth."
 )
 POSITION = (
-    "Debian: the hundred features of a package say little about its place among its dependencies. Methods that store "
-    "a position per node, or look at its neighbours, know more. A wide network memorises the positions of its training "
-    "packages, as far as their features tell them apart."
+    "The hundred features of a Debian package say little about its place among its dependencies. Methods that store "
+    "a position per node, or look at its neighbours, know more."
+)
+MEMORISED = (
+    "From packages seen in training to others, ours loses the positions that a wide network memorises; an MLP does not."
 )
 
 
 def findings(finished: Finished) -> Iterator[str]:
-    yield "## In words"
+    yield "## In short"
+    yield (
+        f"New nodes with their edges: ours ({_default(finished)}) is {_count_ahead(finished)}, with all training "
+        f"labels. From features alone it is {_count_alone(finished)}. Accuracy of ours minus that of the GCN, in "
+        "points; the GCN always sees the edges:"
+    )
+    kinds: Mapping[str, Callable[[float], Beside]] = {
+        "new nodes, with their edges": lambda share: _beside_gcn_with_edges(finished, share, ALL_SETS),
+        "new nodes, features alone": lambda share: _beside_gcn(finished, "unseen", share),
+        "nodes of the training graph, features alone": lambda share: _beside_gcn(finished, "seen", share),
+    }
+    nothing = None, None
+    yield table(
+        ["ours on", "labels", *ALL_SETS.values()],
+        [
+            [kind, f"{100 * share:g} %", *(_difference(*found.get(label, nothing)) for label in ALL_SETS.values())]
+            for kind, beside in kinds.items()
+            for share in (ALL, FEW)
+            for found in [beside(share)]
+        ],
+    )
     said = [
-        f"New nodes, given their edges: with all training labels, ours ({_default(finished)}) is "
-        f"{_count_ahead(finished)}: {_with_edges(finished, ALL, ALL_SETS)}. "
-        f"With 1 % of the labels it is {_with_edges(finished, FEW, ALL_SETS)}.",
         *_strongest(finished),
         *_averaged_features(finished),
-        "New nodes from features alone, against a tuned GCN that sees their edges. With all training labels, ours is "
-        f"{_against_gcn(finished, 'unseen', ALL)}. With 1 % of the labels it is "
-        f"{_against_gcn(finished, 'unseen', FEW)}.",
-        "Nodes of the training graph, ours from features alone against a tuned GCN. With all training labels, ours is "
-        f"{_against_gcn(finished, 'seen', ALL)}. With 1 % of the labels it is {_against_gcn(finished, 'seen', FEW)}.",
-        _debian(finished),
+        *_debian(finished),
         SHORT_CODES,
-        _costs(finished),
-        "Differences are between means. The tables give the spread of the runs (±); with 1 % of the labels they differ "
-        "by whole points.",
+        *_costs(finished),
+        "Differences are between means. The tables give the spread of the runs (±). With 1 % of the labels, runs "
+        "differ by whole points.",
     ]
     yield "\n".join(f"- {line}" for line in said)
 
@@ -112,14 +125,23 @@ def _default(finished: Finished) -> str:
     earlier = [
         label for data, label in ALL_SETS.items() if any(map(outdated, results(finished, data, "ours", "unseen")))
     ]
-    return "the library's default" + (f"; an earlier one on {_joined(earlier)}" if earlier else "")
+    return "the library's default" + (f"; some runs on {_joined(earlier)} are of an earlier one" if earlier else "")
 
 
 def _count_ahead(finished: Finished) -> str:
     """Return on how many graphs ours is at or above a tuned GCN, given the edges of new nodes."""
-    pairs = [(_new(finished, data, OURS), _new(finished, data, GCN)) for data in ALL_SETS]
-    known = [(ours, gcn) for ours, gcn in pairs if ours is not None and gcn is not None]
-    return f"at or above a tuned GCN on {sum(ours >= gcn for ours, gcn in known)} of {len(known)} graphs"
+    known = _known(_beside_gcn_with_edges(finished, ALL, ALL_SETS))
+    return f"at or above a tuned GCN on {sum(ours >= gcn for ours, gcn in known)} of {count(len(known), 'graph')}"
+
+
+def _count_alone(finished: Finished) -> str:
+    """Return on how many graphs ours is behind it, if it does not see the edges of new nodes."""
+    known = _known(_beside_gcn(finished, "unseen", ALL))
+    return f"behind on {sum(ours < gcn for ours, gcn in known)} of {len(known)}"
+
+
+def _known(pairs: Beside) -> list[tuple[float, float]]:
+    return [(ours, gcn) for ours, gcn in pairs.values() if ours is not None and gcn is not None]
 
 
 def _strongest(finished: Finished) -> Iterator[str]:
@@ -135,9 +157,9 @@ def _strongest(finished: Finished) -> Iterator[str]:
         if scores[name] > ours:
             ahead.append(f"{label} ({name} {scores[name]:.1f}, ours {ours:.1f})")
     if ahead:
-        yield f"The best other method there is ahead of ours on {len(ahead)} of {known} graphs: {_joined(ahead)}."
+        yield f"With edges, the best other method is ahead of ours on {len(ahead)} of {known} graphs: {_joined(ahead)}."
     elif known:
-        yield "No other method there is ahead of ours."
+        yield "With edges, no other method is ahead of ours."
 
 
 def _averaged_features(finished: Finished) -> Iterator[str]:
@@ -158,28 +180,7 @@ def _averaged_features(finished: Finished) -> Iterator[str]:
         )
 
 
-def _against_gcn(finished: Finished, setting: Setting, share: float) -> str:
-    """List the sets on which ours is behind a tuned GCN or level with it, and those on which it is ahead."""
-    return _listed(_beside_gcn(finished, setting, share))
-
-
-def _with_edges(finished: Finished, share: float, sets: Mapping[str, str]) -> str:
-    """The same for new nodes, if ours is given their edges too."""
-    return _listed(_beside_gcn_with_edges(finished, share, sets))
-
-
-def _listed(pairs: Beside) -> str:
-    ahead, behind, missing = [], [], []
-    for label, (ours, gcn) in pairs.items():
-        if ours is None or gcn is None:
-            missing.append(label)
-        else:
-            (ahead if ours > gcn else behind).append(f"{label} ({ours - gcn:+.1f})")
-    parts = {"behind on": behind, "ahead on": ahead, f"{NOT_RUN} on": missing}
-    return ", ".join(f"{words} {_joined(names)}" for words, names in parts.items() if names)
-
-
-def _debian(finished: Finished) -> str:
+def _debian(finished: Finished) -> Iterator[str]:
     """Report ours and its rivals on the set whose features say least about position in the graph."""
     data = "debian_bookworm"
     methods: Mapping[str, str | None] = {
@@ -195,20 +196,20 @@ def _debian(finished: Finished) -> str:
     for setting, words in settings.items():
         found = {name: best(finished, data, method, setting, ALL) for name, method in methods.items()}
         if found["ours"] is None:
-            return f"{POSITION} Ours is {NOT_RUN}."
+            yield f"{POSITION} Ours is {NOT_RUN}."
+            return
         known = sorted(((score, name) for name, score in found.items() if score is not None), reverse=True)
         said.append(f"{words}: {', '.join(f'{name} {score:.1f}' for score, name in known)}")
-    return (
-        f"{POSITION} In percent, with all training labels. {'. '.join(said)}. Ours loses from the first to the second "
-        "what it had memorised; an MLP does not."
-    )
+    yield f"{POSITION} In percent, with all training labels. {'. '.join(said)}."
+    yield MEMORISED
 
 
-def _costs(finished: Finished) -> str:
+def _costs(finished: Finished) -> Iterator[str]:
     """Compare the time of classification with a GCN's: all test nodes at once, and a single node."""
     measured = {data: result["timings"] for data in SETS if (result := finished.results.get(f"cost-{data}"))}
     if not measured:
-        return f"{COSTS}; costs {NOT_RUN}."
+        yield f"{COSTS}; costs {NOT_RUN}."
+        return
 
     def times(data: str, row: Mapping[str, Any], what: str) -> float:
         """Return the time relative to the fastest GCN on the same device."""
@@ -224,10 +225,8 @@ def _costs(finished: Finished) -> str:
         least = min(found[0] for found in here)
         said.append(f"on {place} {least:.1f} to {most:.3g} times ({where})")
     alone = max(times(data, row, "one_node_s") for data, row in ours)
-    return (
-        f"{COSTS}. Time of ours relative to a GCN of two layers: {'; '.join(said)}. A single node takes at "
-        f"most {alone:.2f} times as long as with the faster of two ways to run a GCN. {LARGE}."
-    )
+    yield f"{COSTS}. Time of ours for all nodes, as a multiple of a GCN's of two layers: {'; '.join(said)}."
+    yield f"A single node takes at most {alone:.2f} times as long as with the faster of two ways to run a GCN. {LARGE}"
 
 
 def _joined(names: list[str]) -> str:
