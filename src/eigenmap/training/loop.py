@@ -44,7 +44,7 @@ from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.average import WeightAverage
 from eigenmap.training.clipping import clip_relative_
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.launch import name_lost_process, start
+from eigenmap.training.launch import fast_arithmetic, lost_process_named, start
 from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
 from eigenmap.training.pace import Pace
@@ -280,34 +280,32 @@ def train(
     alone = fabric.world_size == 1
     show.start(step, step + pace.left)
     try:
-        while not pace.ended:
-            batch = relation.batch(step)
-            loss, norm = learner.step(step, batch, pace.position, small_crops(relation, config, step))
-            window.add(loss, norm, images=len(batch.x) * fabric.world_size)
-            step += 1
-            pace.advance(window.seconds(), replan=alone)
-            show.advance(step)
-            check, checkpoint = pace.reaches(config.check_every), pace.reaches(config.checkpoint_every)
-            if check or checkpoint or pace.reaches(config.log_every):
-                record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
-                health.require_finite(record, config)
-                if check:
-                    record.update(check_health(learner, held_out, monitor, step))
-                run.metrics.write(record)
-                if deadline is not None:
-                    _replan(show, step + pace.left)
-                show.report(record, check)
-                health.require_features(run.metrics.history, config)
-                if checkpoint:
-                    run.save(step, pace.position, seconds=record["seconds"])
-                pace.paused(window.seconds())
-                if deadline is not None and not alone and not pace.ended:
-                    pace.replan(window.seconds())
-                    pace.left = fabric.broadcast(pace.left)
-                window.clear()
-    except RuntimeError as error:
-        name_lost_process(error, fabric.world_size)
-        raise
+        with lost_process_named(fabric.world_size), fast_arithmetic(fabric.device):
+            while not pace.ended:
+                batch = relation.batch(step)
+                loss, norm = learner.step(step, batch, pace.position, small_crops(relation, config, step))
+                window.add(loss, norm, images=len(batch.x) * fabric.world_size)
+                step += 1
+                pace.advance(window.seconds(), replan=alone)
+                show.advance(step)
+                check, checkpoint = pace.reaches(config.check_every), pace.reaches(config.checkpoint_every)
+                if check or checkpoint or pace.reaches(config.log_every):
+                    record = window.read(step, rate=learner.optimizer.param_groups[0]["lr"])
+                    health.require_finite(record, config)
+                    if check:
+                        record.update(check_health(learner, held_out, monitor, step))
+                    run.metrics.write(record)
+                    if deadline is not None:
+                        _replan(show, step + pace.left)
+                    show.report(record, check)
+                    health.require_features(run.metrics.history, config)
+                    if checkpoint:
+                        run.save(step, pace.position, seconds=record["seconds"])
+                    pace.paused(window.seconds())
+                    if deadline is not None and not alone and not pace.ended:
+                        pace.replan(window.seconds())
+                        pace.left = fabric.broadcast(pace.left)
+                    window.clear()
     finally:
         show.stop()
         run.close()
