@@ -48,3 +48,10 @@ def test_an_item_without_labels_is_relevant_to_nothing_not_even_itself():
 def test_labels_that_cannot_be_compared_say_why(asked, offered, message):
     with pytest.raises(EigenmapError, match=message):
         Relevance(asked, offered, CPU)
+
+
+@pytest.mark.filterwarnings("error")
+def test_class_numbers_of_any_layout_are_compared():
+    labels = np.array([1, 0, 1], ">i4")[::-1]
+    labels.flags.writeable = False
+    assert Relevance(labels, labels.astype(np.uint16), CPU).totals().tolist() == [2, 1, 2]

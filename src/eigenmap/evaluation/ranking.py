@@ -24,6 +24,7 @@ from torch import Tensor
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.devices import float32_products
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import plain_numbers
 
 CodesLike: TypeAlias = "Tensor | NDArray[Any]"
 
@@ -116,7 +117,7 @@ def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype |
     """Convert codes to a tensor; NumPy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
     if isinstance(codes, Tensor):
         return codes.detach().to(device, dtype)
-    return torch.from_numpy(np.array(codes)).to(device, dtype)
+    return torch.from_numpy(np.array(plain_numbers(codes, "codes"))).to(device, dtype)
 
 
 def device_of(codes: CodesLike) -> torch.device:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor
 from eigenmap.evaluation.ranking import CodesLike
 
 
@@ -50,7 +51,7 @@ class Relevance:
 
 
 def _checked(labels: CodesLike, name: str) -> Tensor:
-    tensor = torch.as_tensor(labels)
+    tensor = as_tensor(labels, name)
     numbers = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
     if tensor.ndim == 2 and tensor.shape[1] > 0:
         return tensor
