@@ -41,6 +41,13 @@ def test_parquet(ids: list[str] | list[int], tmp_path: Path) -> None:
     assert table.schema.metadata[b"eigenmap_fingerprint"] == b"abc"
 
 
+def test_parquet_of_an_empty_index(tmp_path: Path) -> None:
+    """Of old this was a file of 0 bytes, which no reader accepts."""
+    assert export_parquet(CodeIndex(6), tmp_path / "codes.parquet", dim=4) == 0
+    table = pq.read_table(tmp_path / "codes.parquet")
+    assert len(table) == 0 and table.schema.field("code").type == pa.list_(pa.float32(), 4)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "inner"])
 @pytest.mark.parametrize("ids", [TEXTS, NUMBERS])
 def test_faiss_finds_what_the_index_finds(ids: list[str] | list[int], metric: str, tmp_path: Path) -> None:

@@ -30,17 +30,15 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None, *,
     """
     pq = parquet_module()
     about = {FINGERPRINT: index.fingerprint or "", "eigenmap_metric": index.metric}
-    rows = 0
-    with atomic_write(a_path(out, "out"), replace=overwrite) as file:
-        writer: Any = None
-        for ids, codes in _batches(index, dim):
-            table = code_table(ids, codes, about)
-            if writer is None:  # the first ids determine the column type
-                writer = pq.ParquetWriter(file, table.schema)
-            writer.write_table(table)
+    batches = _batches(index, dim)
+    nothing: tuple[list[Id], Floats] = [], np.empty((0, _length(index, dim)), np.float32)
+    first = code_table(*next(batches, nothing), about)  # its ids determine the column type
+    rows = len(first)
+    with atomic_write(a_path(out, "out"), replace=overwrite) as file, pq.ParquetWriter(file, first.schema) as writer:
+        writer.write_table(first)
+        for ids, codes in batches:
+            writer.write_table(code_table(ids, codes, about))
             rows += len(ids)
-        if writer is not None:
-            writer.close()
     return rows
 
 
