@@ -61,6 +61,17 @@ def test_several_queries_are_answered_at_once_and_each_for_itself() -> None:
     assert isinstance(together[4], Refused) and together[4].status == 422
 
 
+def test_a_query_that_the_index_refuses_fails_no_other() -> None:
+    """Of old all queries that waited for the same scan failed with it."""
+    explorer, asks = made("inner"), SearchParameters("ordered", K, 5)
+    good, refused, also_good = explorer.answer(asks, ["i1", (1e30,) * K, tuple(CODES[2].tolist())])
+    assert names(good) == names(explorer.answer(asks, ["i1"])[0])
+    assert names(also_good) == names(explorer.answer(asks, [tuple(CODES[2].tolist())])[0])
+    assert isinstance(refused, EigenmapError) and "row 0" in str(refused)
+    wrong = explorer.answer(SearchParameters("ordered", K, 5, '{"year": {">": 1, "in": 2}}'), ["i1", "i2"])
+    assert all(isinstance(each, EigenmapError) for each in wrong)
+
+
 def test_filters_and_metadata() -> None:
     (found,) = made().answer(SearchParameters("ordered", K, 200, '{"label": "odd"}'), ["i7"])
     assert not isinstance(found, Exception)

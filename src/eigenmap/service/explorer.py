@@ -208,6 +208,18 @@ class Explorer:
 
     def answer(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """Return the best items for each query, without the query itself if it is an item."""
+        try:
+            return self._answered(ask, queries)
+        except ReplacedError:
+            raise
+        except EigenmapError as error:
+            if len(queries) == 1:
+                return [error]
+        # A query that the index refuses, such as a code too large for it, must not fail those of other clients.
+        return [answer for query in queries for answer in self.answer(ask, [query])]
+
+    def _answered(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
+        """Answer queries by one scan, which fails as a whole."""
         index = self.index
         if ask.features == "random":
             if self._shuffled is None:
