@@ -44,6 +44,34 @@ def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp
     assert not list(tmp_path.glob(".*"))
 
 
+AFTER_TRAINING = """
+import sys
+import torch
+from eigenmap.embedding import embed_images
+torch.distributed.init_process_group("gloo")  # as a training in the same program leaves it
+for out in sys.argv[3:]:
+    embed_images(sys.argv[1], sys.argv[2], out, shard_size=4)
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_a_program_that_trained_on_two_processes_can_embed_too(run: Path, photos: Path, tmp_path: Path) -> None:
+    """Of old the processes, which had been joined already, could not be joined again."""
+    (tmp_path / "program.py").write_text(AFTER_TRAINING)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*torchrun, tmp_path / "program.py", run, photos, tmp_path / "one", tmp_path / "two"],
+        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert shards(tmp_path / "two") == shards(tmp_path / "one")
+
+
 def test_of_two_torchruns_with_one_output_one_is_refused(run: Path, photos: Path, tmp_path: Path) -> None:
     """In one sentence, by the first of its processes; the others end quietly."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
