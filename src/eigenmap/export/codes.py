@@ -20,6 +20,7 @@ from eigenmap.search.backend import Floats, Id
 from eigenmap.search.scan import comparable
 
 _ROWS_AT_ONCE = 16_384
+_MOST = 2**63
 
 
 def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None, *, overwrite: bool = True) -> int:
@@ -145,6 +146,9 @@ def _texts(names: Path) -> list[str] | None:
 def _batches(index: CodeIndex, dim: int | None) -> Iterator[tuple[list[Id], Floats]]:
     length = _length(index, dim)
     for batch in index.batches(_ROWS_AT_ONCE):
+        for name in batch.ids:
+            if isinstance(name, int) and not -_MOST <= name < _MOST:
+                raise EigenmapError(f"the id {name} does not fit into the 64 bits of Parquet and FAISS; use text ids")
         yield batch.ids, comparable(batch.codes[:, :length], index.metric)
 
 
