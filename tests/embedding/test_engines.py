@@ -26,19 +26,25 @@ def shards(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
-    embed_images(run, photos, tmp_path / "one", shard_size=4)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
+def by_two_processes(home: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a program under torchrun, on two processes; torchrun leaves its logs in `home`."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*torchrun, *embed],
-        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},  # torchrun leaves its logs there
+        [*torchrun, *map(str, words)],
+        env=ENVIRONMENT | {"TMPDIR": str(home)},
         capture_output=True,
         text=True,
         check=False,
         timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
+    embed_images(run, photos, tmp_path / "one", shard_size=4)
+    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
+    done = by_two_processes(tmp_path, "--no-python", *embed)
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
     assert done.stderr.count("30 codes") == 1
     assert not list(tmp_path.glob(".*"))
@@ -59,16 +65,7 @@ torch.distributed.destroy_process_group()
 def test_a_program_that_trained_on_two_processes_can_embed_too(run: Path, photos: Path, tmp_path: Path) -> None:
     """Of old the processes, which had been joined already, could not be joined again."""
     (tmp_path / "program.py").write_text(AFTER_TRAINING)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*torchrun, tmp_path / "program.py", run, photos, tmp_path / "one", tmp_path / "two"],
-        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
-    assert done.returncode == 0, done.stderr
+    by_two_processes(tmp_path, tmp_path / "program.py", run, photos, tmp_path / "one", tmp_path / "two")
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
 
 
