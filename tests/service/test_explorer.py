@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.search import CodeIndex
+from eigenmap.service import runtime
 from eigenmap.service.explorer import Explorer, Item, SearchParameters, id_of, key_of
 from eigenmap.service.thumbnails import StoredPictures
 from eigenmap.service.uploads import Refused
@@ -78,6 +79,23 @@ def test_filters_and_metadata() -> None:
     assert len(found) == N // 2 - 1 and all(item.metadata == {"label": "odd"} for item in found)
     (nothing,) = made().answer(SearchParameters("random", K, 5, '{"label": "none"}'), ["i7"])
     assert nothing == []
+
+
+def test_a_damaged_note_ends_the_wait_for_the_quality_and_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of old the page asked for the quality every second, forever, and nobody was told why."""
+    index = CodeIndex(K)
+    index.add(CODES, NAMES)
+    explorer = Explorer(index, None, "test", StoredPictures(Path("nowhere")))
+
+    def damaged(*_: object, **__: object) -> None:
+        raise EigenmapError("the note is damaged")
+
+    monkeypatch.setattr(type(index.backend), "read_note", damaged)
+    runtime._prepare(explorer)
+    assert explorer.quality_known and explorer.quality is None
+    assert "the note is damaged" in caplog.text and "Traceback" not in caplog.text
 
 
 def test_random_features_are_ready_only_when_prepared() -> None:

@@ -145,7 +145,7 @@ def _claimed(path: Path) -> tuple[Path, Lock]:
             if not lock.is_real:
                 break
             if _names(partial, descriptor):
-                if os.fstat(descriptor).st_nlink == 1:
+                if is_new or os.fstat(descriptor).st_nlink <= 1:
                     os.ftruncate(descriptor, 0)
                     return partial, lock
                 partial.unlink()  # a second name of a published file, whose writer was killed in `move_new_file`

@@ -158,15 +158,15 @@ class Explorer:
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
-        shuffled = CodeIndex(self.index.n_components, self.index.metric)
-        shuffled.add(drawn.codes[:, self._order], drawn.ids, drawn.metadata)
-        self._shuffled = shuffled
-        notes = self.index.backend
-        several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
         try:
+            shuffled = CodeIndex(self.index.n_components, self.index.metric)
+            shuffled.add(drawn.codes[:, self._order], drawn.ids, drawn.metadata)
+            self._shuffled = shuffled
+            notes = self.index.backend
+            several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
             self.quality = quality.measure_quality(drawn, several)
         finally:
-            self.quality_known = True
+            self.quality_known = True  # otherwise the page would ask for it forever
 
     def item_id(self, text: str) -> Id:
         """Convert the text of an id to the id, which may be an integer."""
