@@ -175,6 +175,19 @@ def test_which_process_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process == (5, 8, 1, 4) and not process.is_first
 
 
+def test_a_process_without_a_gpu_of_its_own_is_told_before_anything_is_written(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of old this was a traceback of torch in the middle of the work."""
+    second = engines.Process(1, 2, 1, 2)
+    assert [engines.own_device(device, second) for device in ("cuda", "cpu", "cuda:0")] == ["cuda:1", "cpu", "cuda:0"]
+    assert engines.own_device("cuda", engines.Process(0, 1, 0, 1)) == "cuda"
+    monkeypatch.setattr(engines, "this_process", lambda: second)
+    with pytest.raises(EigenmapError, match="device 'cuda:1' is not available here"):
+        embed_images(run, photos, tmp_path / "codes", device="cuda")
+    assert not list(tmp_path.iterdir())
+
+
 def other_model(run: Path) -> Eigenmap:
     """A model of the same shape and other weights."""
     model = Eigenmap.load(run)

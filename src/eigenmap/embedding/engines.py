@@ -55,6 +55,11 @@ def this_process() -> Process:
     return Process(*(int(os.environ[name]) for name in names))
 
 
+def own_device(device: str, process: Process) -> str:
+    """Return the device of a process: under `torchrun` each one on a machine has its own GPU."""
+    return f"cuda:{process.local_rank}" if device == "cuda" and process.world_size > 1 else device
+
+
 @dataclass
 class Together:
     """Processes that wait for each other; a single process waits for nothing.
@@ -101,8 +106,6 @@ def in_this_process(
     model: Eigenmap, stream: ImageStream, folder: ShardFolder, how: Encoding, process: Process, advance: Advance
 ) -> None:
     """Compute every `world_size`-th shard, starting with the rank of this process."""
-    if how.device == "cuda" and process.world_size > 1:
-        how = replace(how, device=f"cuda:{process.local_rank}")
     if how.workers is None:
         how = replace(how, workers=max(1, processors() // process.local_world_size))
     for shard in stream.shards(folder.plan.shard_size):
