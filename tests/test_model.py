@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, Moments, best_alignment
-from eigenmap import model as module
 from eigenmap import saved as saved_files
 from eigenmap.augment.views import IMAGENET_STANDARDISATION
 from eigenmap.model import CodeSource, EncoderSpec, ImageInput, weights_file
+from eigenmap.model import eigenmap as module
 from eigenmap.model import files as model_files
 from eigenmap.networks import Network, SmallCNN, code_rows
 from eigenmap.search import CodeIndex
@@ -456,3 +457,8 @@ def test_a_model_that_is_replaced_between_its_files_is_not_called_damaged(
 
     monkeypatch.setattr(module, "read_description", replaced_after)
     assert Eigenmap.load(saved).weights_sha256 == other.weights_sha256 != found[0]["weights_sha256"]
+
+
+def test_pickles_that_name_the_class_in_its_room_find_it() -> None:
+    assert pickle.loads(b"ceigenmap.model\nEigenmap\n.") is Eigenmap
+    assert pickle.loads(pickle.dumps(Eigenmap)) is Eigenmap

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.training import start
@@ -26,5 +28,8 @@ def stepping(task: Task, options: RunOptions) -> Stepping:
     """Return the setup of `fitting.pipeline.train` before its first step."""
     config = options.config(task.recipe, options.steps or task.steps)
     fabric = start(config)
+    if fabric.device.type == "cuda":  # the arithmetic of `training.launch.fast_arithmetic`, here for the whole process
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True
     problem = task.problem(fabric, config)
     return Stepping(problem, Learner(fabric, problem.network, problem.objective, config))

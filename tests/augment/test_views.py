@@ -50,6 +50,14 @@ def test_every_recipe_on_every_kind_of_image(name: str, channels: int, shape: tu
         assert not torch.equal(x, x_plus)
 
 
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_no_images_have_no_views(name: str, channels: int) -> None:
+    none, generator = torch.empty(0, channels, 9, 8, dtype=torch.uint8), torch.Generator()
+    for made in (*TwoViews(name, 6)(none, generator), plain_view(none, 6)):
+        assert made.shape == (0, channels, 6, 6)
+
+
 def test_steps_come_in_the_documented_order() -> None:
     """A view of every step at once against the same steps called one by one."""
     everything = Augmentation(

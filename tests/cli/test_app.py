@@ -213,7 +213,7 @@ print(*sorted(name for name in set(sys.modules) - before if name.startswith("eig
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # How addresses are read, and files and folders are written: nothing that computes.
-    names = ("addresses", "clock", "files", "folders", "logging", "processes", "words")
+    names = ("addresses", "clock", "files", "folders", "logging", "processes", "renames", "words")
     assert ended.stdout == "\n" + " ".join(f"eigenmap.core.{name}" for name in names) + "\n"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.core import files
+from eigenmap.core import files, renames
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import (
     atomic_path,
@@ -233,14 +233,24 @@ eigenmap.cli.main()
     assert (tmp_path / "file").read_bytes() == b"whole" and list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not links:
+WITHOUT_LINKS = PermissionError(errno.EPERM, "no links here")
 
-        def no_link(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EPERM, "no links here")
 
-        monkeypatch.setattr(os, "link", no_link)
+def only_plain_renames(monkeypatch: pytest.MonkeyPatch, link_error: BaseException | None) -> None:
+    """Take away renames that never replace, and hard links too if there is an error for them."""
+    monkeypatch.setattr(renames, "renameat2", lambda *_: False)
+    if link_error is not None:
+
+        def link(*_: object, **__: object) -> None:
+            raise link_error
+
+        monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.parametrize("system", ["renameat2", "links", "neither"])
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if system != "renameat2":
+        only_plain_renames(monkeypatch, None if system == "links" else WITHOUT_LINKS)
     path = tmp_path / "codes"
     with pytest.raises(EigenmapError, match="codes exists"), atomic_write(path, replace=False) as file:
         file.write(b"ours")
@@ -252,3 +262,42 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, links: bool, monk
     with atomic_write(path, replace=False) as file:
         file.write(b"ours")
     assert path.read_bytes() == b"ours" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems lack this rename")
+def test_a_new_file_has_no_moment_at_which_a_kill_leaves_it_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without hard links an empty file claimed the name first, and was replaced in a second step."""
+
+    def link(*_: object) -> None:
+        raise WITHOUT_LINKS
+
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(Path, "replace", lambda *_: pytest.fail("killed here, it would have left an empty file"))
+    with atomic_write(tmp_path / "codes", replace=False) as file:
+        file.write(b"whole")
+    assert (tmp_path / "codes").read_bytes() == b"whole"
+
+
+def test_a_move_that_fails_leaves_no_empty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_plain_renames(monkeypatch, WITHOUT_LINKS)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(EigenmapError, match="codes cannot be written"), atomic_write(tmp_path / "codes", replace=False):
+        pass
+    assert not (tmp_path / "codes").exists()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_a_writer_killed_between_its_two_names_published_is_kept(tmp_path: Path, replace: bool) -> None:
+    """Of old the next writer emptied the published file, whose second name it took for an abandoned partial file."""
+    path, partial = tmp_path / "codes", tmp_path / ".codes.partial"
+    partial.write_bytes(b"published")
+    os.link(partial, path)
+    with pytest.raises((EigenmapError, KeyboardInterrupt)), atomic_write(path, replace=replace):
+        raise KeyboardInterrupt
+    assert path.read_bytes() == b"published"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.core import folders
+from eigenmap.core import folders, renames
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import BusyFolderError, exchange, folder_lock, move_new, recover, staged_folder
 
@@ -22,7 +22,7 @@ from eigenmap.core.folders import BusyFolderError, exchange, folder_lock, move_n
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of renaming: the system's own, and what is left where a file system knows none."""
     if request.param == "plain renames":
-        monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+        monkeypatch.setattr(renames, "renameat2", lambda *_: False)
 
 
 def names(folder: Path) -> list[str]:
@@ -148,8 +148,8 @@ def test_the_gap_of_an_exchange_in_two_renames_is_no_free_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supported: int, replace: bool
 ) -> None:
     """Of old a creation succeeded over a folder that existed, and the exchange failed."""
-    real = folders._renameat2
-    monkeypatch.setattr(folders, "_renameat2", lambda *given: given[2] == supported and real(*given))
+    real = renames.renameat2
+    monkeypatch.setattr(renames, "renameat2", lambda *given: given[2] == supported and real(*given))
     out, new = folder(tmp_path / "out", "old"), folder(tmp_path / "new", "new")
     in_gap, errors = threading.Event(), []
     patient = folders._rename_patiently
@@ -214,7 +214,7 @@ def test_a_lock_follows_a_folder_that_is_replaced_while_it_waits(tmp_path: Path)
 def test_an_empty_folder_that_a_killed_move_left_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(renames, "renameat2", lambda *_: False)
     for replace in (False, True):
         out = tmp_path / f"out {replace}"
         out.mkdir()
@@ -234,7 +234,7 @@ def test_a_file_moves_where_there_are_no_hard_links(tmp_path: Path, monkeypatch:
     def link(*_: object) -> None:
         raise PermissionError(errno.EPERM, "no links here")
 
-    monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(renames, "renameat2", lambda *_: False)
     monkeypatch.setattr(os, "link", link)
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").write_text("b")

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from eigenmap.core import folders
+from eigenmap.core import renames
 from eigenmap.core.errors import EigenmapError
 from eigenmap.embedding import job
 from eigenmap.embedding.shards import Codebook
@@ -262,7 +262,7 @@ def main() -> None:
     job.Eigenmap = Model  # type: ignore[misc,assignment]
     os.fsync = lambda _: None  # type: ignore[assignment]
     if arguments.pop("plain_renames", False):  # a file system that can neither exchange nor rename without replacing
-        folders._renameat2 = lambda *_: False
+        renames.renameat2 = lambda *_: False
     write_pictures(folder)
     print(
         {work.__name__: work for work in (every_point, any_moment, two_at_once, an_intruder)}[name](folder, **arguments)

@@ -26,22 +26,47 @@ def shards(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
-    embed_images(run, photos, tmp_path / "one", shard_size=4)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
+def by_two_processes(home: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a program under torchrun, on two processes; torchrun leaves its logs in `home`."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*torchrun, *embed],
-        env=ENVIRONMENT | {"TMPDIR": str(tmp_path)},  # torchrun leaves its logs there
+        [*torchrun, *map(str, words)],
+        env=ENVIRONMENT | {"TMPDIR": str(home)},
         capture_output=True,
         text=True,
         check=False,
         timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_two_processes_of_torchrun_share_the_shards(run: Path, photos: Path, tmp_path: Path) -> None:
+    embed_images(run, photos, tmp_path / "one", shard_size=4)
+    embed = command("embed", run, photos, "--out", tmp_path / "two", "--shard-size", 4, "--device", "cpu")
+    done = by_two_processes(tmp_path, "--no-python", *embed)
     assert shards(tmp_path / "two") == shards(tmp_path / "one")
     assert done.stderr.count("30 codes") == 1
     assert not list(tmp_path.glob(".*"))
+
+
+AFTER_TRAINING = """
+import sys
+import torch
+from eigenmap.embedding import embed_images
+torch.distributed.init_process_group("gloo")  # as a training in the same program leaves it
+for out in sys.argv[3:]:
+    embed_images(sys.argv[1], sys.argv[2], out, shard_size=4)
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_a_program_that_trained_on_two_processes_can_embed_too(run: Path, photos: Path, tmp_path: Path) -> None:
+    """Of old the processes, which had been joined already, could not be joined again."""
+    (tmp_path / "program.py").write_text(AFTER_TRAINING)
+    by_two_processes(tmp_path, tmp_path / "program.py", run, photos, tmp_path / "one", tmp_path / "two")
+    assert shards(tmp_path / "two") == shards(tmp_path / "one")
 
 
 def test_of_two_torchruns_with_one_output_one_is_refused(run: Path, photos: Path, tmp_path: Path) -> None:
@@ -148,6 +173,19 @@ def test_which_process_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
     process = engines.this_process()
     assert process == (5, 8, 1, 4) and not process.is_first
+
+
+def test_a_process_without_a_gpu_of_its_own_is_told_before_anything_is_written(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of old this was a traceback of torch in the middle of the work."""
+    second = engines.Process(1, 2, 1, 2)
+    assert [engines.own_device(device, second) for device in ("cuda", "cpu", "cuda:0")] == ["cuda:1", "cpu", "cuda:0"]
+    assert engines.own_device("cuda", engines.Process(0, 1, 0, 1)) == "cuda"
+    monkeypatch.setattr(engines, "this_process", lambda: second)
+    with pytest.raises(EigenmapError, match="device 'cuda:1' is not available here"):
+        embed_images(run, photos, tmp_path / "codes", device="cuda")
+    assert not list(tmp_path.iterdir())
 
 
 def other_model(run: Path) -> Eigenmap:

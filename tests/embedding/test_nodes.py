@@ -109,6 +109,9 @@ def test_what_cannot_be_written(models: dict[str, Eigenmap], tmp_path: Path) -> 
         embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes", progress=lambda done, total: ticks.append(done))
     assert not ticks  # refused before any work
     embed_nodes(model, GRAPH.x, walk(), tmp_path / "codes", overwrite=True)
+    for name in ("batch_size", "memory"):
+        with pytest.raises(EigenmapError, match=rf"{name} .*1.*0"):
+            embed_nodes(model, GRAPH.x, walk(), tmp_path / "other", **{name: 0})
     with pytest.raises(EigenmapError, match=r"89 rows.*90 nodes"):
         embed_nodes(model, GRAPH.x[:89], walk(), tmp_path / "other")
     fresh = fit_graph((GRAPH.x, EDGES), 5, **SMALL)

@@ -50,6 +50,39 @@ def test_what_holds_no_codes(tmp_path: Path) -> None:
         assert open_codes(path) is None, path
 
 
+def written(path: Path, code: pa.Array, ids: list[str | None]) -> Path:
+    pq.write_table(pa.table({"id": ids, "code": code}), path)
+    return path
+
+
+@pytest.mark.parametrize("precision", [pa.float16(), pa.float32(), pa.float64()])
+def test_codes_in_parquet_may_have_any_precision(precision: pa.DataType, tmp_path: Path) -> None:
+    code = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(4.0)).cast(precision), 2)
+    names, codes = all_of(written(tmp_path / "codes.parquet", code, ["a", "b"]))
+    assert names == ["a", "b"] and codes.dtype == np.float32 and codes.tolist() == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.string()])
+def test_lists_of_something_else_are_no_codes(kind: pa.DataType, tmp_path: Path) -> None:
+    code = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4]).cast(kind), 2)
+    assert open_codes(written(tmp_path / "codes.parquet", code, ["a", "b"])) is None
+
+
+def test_rows_without_code_or_name_are_refused_clearly(tmp_path: Path) -> None:
+    """Of old the first was an error about shapes, and the second an item named None."""
+    path, pairs = tmp_path / "codes.parquet", pa.list_(pa.float32(), 2)
+    for code, ids, what in (([[1, 2], None], ["a", "b"], "code"), ([[1, 2], [3, 4]], ["a", None], "id")):
+        with pytest.raises(EigenmapError, match=rf"codes\.parquet has rows without {what}"):
+            all_of(written(path, pa.array(code, pairs), ids))
+
+
+@pytest.mark.parametrize("ids", [np.array("a"), np.array([["a", "b"]] * 3)])
+def test_ids_that_are_no_list_of_names(ids: np.ndarray, tmp_path: Path) -> None:
+    np.savez(tmp_path / "codes.npz", codes=np.eye(3), ids=ids)
+    with pytest.raises(EigenmapError, match=r"ids in .*codes\.npz are not a list of names"):
+        all_of(tmp_path / "codes.npz")
+
+
 def test_names_that_do_not_belong_to_the_codes(tmp_path: Path) -> None:
     path = tmp_path / "codes.npy"
     np.save(path, np.eye(3))

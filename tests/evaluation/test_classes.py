@@ -41,6 +41,14 @@ def test_rows_are_those_of_the_classifiers(kind: Any) -> None:
     assert rows[-1]["linear"] > 0.95 > rows[-2]["linear"]
 
 
+@pytest.mark.parametrize("probe", ["ridge", "sgd"])
+def test_large_gaps_between_class_numbers_change_nothing(probe: Any) -> None:
+    (x, y), (x_test, y_test) = clusters(60), clusters(30, seed=1)
+    given = {"dims": [2], "shares": (1.0,), "probe": probe}
+    rows = evaluate_classes(x, y * 10**12, x_test, y_test * 10**12, **given)
+    assert rows == evaluate_classes(x, y, x_test, y_test, **given)
+
+
 def test_default_lengths_double() -> None:
     x, y = clusters(30)
     assert [row["dim"] for row in evaluate_classes(x, y, x, y, shares=(1.0,))] == [2, 4, 6]

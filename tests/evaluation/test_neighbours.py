@@ -66,6 +66,12 @@ def test_the_temperature_must_be_a_positive_number(temperature):
         knn_predict(codes(2, 3), codes(4, 3), np.zeros(4, dtype=int), temperature=temperature)
 
 
+def test_large_gaps_between_class_numbers_take_no_memory():
+    """Of old every number up to the largest had a vote: terabytes here."""
+    codes, labels = torch.eye(4), torch.tensor([5, 10**12, 5, 7])
+    assert knn_predict(codes, codes, labels, n_neighbours=1).tolist() == labels.tolist()
+
+
 def test_the_number_of_neighbours_must_be_at_least_one():
     with pytest.raises(EigenmapError, match=r"n_neighbours.*1"):
         knn_predict(codes(2, 3), codes(4, 3), np.zeros(4, dtype=int), n_neighbours=0)

@@ -46,6 +46,16 @@ def test_splits_are_disjoint_seeded_and_leave_unlabelled_nodes_out():
     assert not torch.equal(split.train, random_split(labels, seed=4).train)
 
 
+@pytest.mark.parametrize("dtype", ["uint16", ">i4"])
+def test_labels_of_any_integer_type_are_taken(dtype):
+    x, y = blobs(60)
+    labels = y.numpy().astype(dtype)
+    split = random_split(labels, seed=0)
+    assert all(torch.equal(a, b) for a, b in zip(split, random_split(y, seed=0), strict=True))
+    assert torch.equal(few_labels(labels, split.train, 0.5), few_labels(y, split.train, 0.5))
+    assert evaluate_nodes(x, labels, [split], shares=(1.0,)) == evaluate_nodes(x, y, [split], shares=(1.0,))
+
+
 def test_few_labels_keep_every_class():
     labels, train = torch.arange(300) % 3, torch.arange(0, 300, 2)
     few = few_labels(labels, train, 0.01, seed=1)

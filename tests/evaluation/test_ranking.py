@@ -69,6 +69,14 @@ def test_a_read_only_memory_map_is_ranked_like_the_array(tmp_path):
     assert torch.equal(found.indices, nearest(gallery[:4], gallery, 6, dim=5).indices)
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "longdouble"])
+def test_codes_of_any_number_type_are_ranked(dtype):
+    """Of old torch refused arrays of another byte order, such as files written on another machine."""
+    gallery = codes(50, 8)
+    expected = nearest(gallery[:4], gallery, 6).indices
+    assert torch.equal(nearest(gallery[:4].astype(dtype), gallery.astype(dtype), 6).indices, expected)
+
+
 def test_autocast_and_the_process_wide_matmul_precision_change_nothing():
     queries, gallery = torch.from_numpy(codes(4, 64, 1)), torch.from_numpy(codes(200, 64, 2))
     expected = nearest(queries, gallery, 20)

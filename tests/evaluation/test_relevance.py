@@ -48,3 +48,27 @@ def test_an_item_without_labels_is_relevant_to_nothing_not_even_itself():
 def test_labels_that_cannot_be_compared_say_why(asked, offered, message):
     with pytest.raises(EigenmapError, match=message):
         Relevance(asked, offered, CPU)
+
+
+@pytest.mark.filterwarnings("error")
+def test_class_numbers_of_any_layout_are_compared():
+    labels = np.array([1, 0, 1], ">i4")[::-1]
+    labels.flags.writeable = False
+    assert Relevance(labels, labels.astype(np.uint16), CPU).totals().tolist() == [2, 1, 2]
+
+
+def test_memory_does_not_grow_with_the_number_of_classes(monkeypatch):
+    """Of old every comparison held all words of the labels: gigabytes for thousands of classes."""
+    sizes, real = [], torch.Tensor.__and__
+
+    def measured(a, b):
+        made = real(a, b)
+        sizes.append(made.numel())
+        return made
+
+    labels = np.random.default_rng(0).random((40, 1000)) < 0.01
+    relevance = Relevance(labels, labels, CPU)
+    monkeypatch.setattr(torch.Tensor, "__and__", measured)
+    relevance.totals(drop_self=True, block=4, gallery_block=10)
+    relevance.hits(0, torch.arange(10).expand(4, 10))
+    assert max(sizes) == 40

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -41,6 +42,13 @@ def test_parquet(ids: list[str] | list[int], tmp_path: Path) -> None:
     assert table.schema.metadata[b"eigenmap_fingerprint"] == b"abc"
 
 
+def test_parquet_of_an_empty_index(tmp_path: Path) -> None:
+    """Of old this was a file of 0 bytes, which no reader accepts."""
+    assert export_parquet(CodeIndex(6), tmp_path / "codes.parquet", dim=4) == 0
+    table = pq.read_table(tmp_path / "codes.parquet")
+    assert len(table) == 0 and table.schema.field("code").type == pa.list_(pa.float32(), 4)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "inner"])
 @pytest.mark.parametrize("ids", [TEXTS, NUMBERS])
 def test_faiss_finds_what_the_index_finds(ids: list[str] | list[int], metric: str, tmp_path: Path) -> None:
@@ -59,6 +67,15 @@ def test_faiss_finds_what_the_index_finds(ids: list[str] | list[int], metric: st
         assert names is None
         assert found.tolist() == expected.ids
     assert len(list(tmp_path.iterdir())) == (2 if names else 1)
+
+
+@pytest.mark.parametrize("export", [export_parquet, export_faiss])
+@pytest.mark.parametrize("large", [2**63, -(2**63) - 1])
+def test_an_id_of_more_than_64_bits_is_refused_clearly(export: Any, large: int, tmp_path: Path) -> None:
+    with pytest.raises(EigenmapError, match=rf"id {large} .*64 bits"):
+        export(made([*range(49), large]), tmp_path / "codes")
+    assert not list(tmp_path.iterdir())
+    export(made([*range(48), 2**63 - 1, -(2**63)]), tmp_path / "codes")
 
 
 def test_a_length_that_no_code_has(tmp_path: Path) -> None:

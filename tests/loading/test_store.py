@@ -5,6 +5,7 @@ from torch import Tensor
 
 from eigenmap.loading.store import PixelStore
 from eigenmap.relations import Augmentation, ImagePairs, Standardisation, TwoViews
+from tests.pretend_mps import MPS, PretendMps
 
 SAME = TwoViews((Augmentation(), Augmentation()), 4, Standardisation((0.0,), (1.0,)))
 
@@ -28,6 +29,14 @@ def test_rows_are_taken_by_their_number_among_the_chosen_ones() -> None:
 def test_pixels_on_their_device_are_not_copied() -> None:
     pixels = numbered().contiguous()
     assert PixelStore(pixels, torch.tensor([1, 2])).pixels.data_ptr() == pixels.data_ptr()
+
+
+def test_rows_of_pixels_that_are_on_the_device_already_can_be_chosen() -> None:
+    """Of old their numbers stayed on the CPU, where the device cannot read them."""
+    with PretendMps():
+        store = PixelStore(numbered().to(MPS), torch.tensor([4, 7, 9]), MPS)
+        assert store.index_device == store.pixels.device == MPS
+        assert which(store.take(torch.tensor([2, 0]).to(MPS)).cpu()) == [9, 4]
 
 
 def test_what_was_prefetched_is_what_was_asked_for() -> None:

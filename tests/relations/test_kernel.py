@@ -15,7 +15,7 @@ from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import NeuralEF, RitzTrace
-from eigenmap.relations.kernel import KERNELS, KernelBlocks, kernel_function
+from eigenmap.relations.kernel import KERNELS, KernelBlocks, gram_matrix, kernel_function
 
 
 def points(n: int, d: int = 3, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -299,3 +299,17 @@ def test_a_shape_that_goes_wrong_later_is_named_too() -> None:
     blocks.x = points(20)
     with pytest.raises(EigenmapError, match=r"\(4, 12\)"):
         blocks.between(torch.arange(4), torch.arange(12))
+
+
+@pytest.mark.parametrize("dtype", [">f8", "longdouble", "float64"])
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_any_layout_are_taken(dtype: str, step: int) -> None:
+    """Of old reversed matrices and those of another byte order were refused, and read-only weights gave a warning."""
+    x = points(9).numpy()
+    K, weights = pairwise.rbf_kernel(x).astype(dtype)[::step, ::step], np.ones(9, dtype)[::step]
+    for array in (K, weights):
+        array.flags.writeable = False
+    np.testing.assert_array_equal(gram_matrix(K, 9).numpy(), K.astype(float))
+    blocks = KernelBlocks(K[:, :2], "rbf", 4, weights=weights)
+    assert blocks.batch(0).x.shape == (4, 2)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenmap.core import folders
+from eigenmap.core import renames
 from eigenmap.search import CodeIndex, directory
 from eigenmap.search.adding import add
 from eigenmap.search.backend import IndexSpec, ItemBatch
@@ -95,7 +95,7 @@ def add_with_pictures(path: Path) -> None:
 
 def with_plain_renames(change: Callable[[Path], object]) -> Callable[[Path], object]:
     def changed(path: Path) -> None:
-        folders._renameat2 = lambda *_: False
+        renames.renameat2 = lambda *_: False
         change(path)
 
     return changed
@@ -198,13 +198,13 @@ def hook(point: int) -> None:
 
     for name in CALLS:
         hooked(name)
-    rename = folders._renameat2
+    rename = renames.renameat2
 
     def renameat2(*args):
         die_if_due()
         return rename(*args)
 
-    folders._renameat2 = renameat2
+    renames.renameat2 = renameat2
 
 
 def check(path: Path, allowed: list[dict[str, int] | None]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenmap.core import folders
+from eigenmap.core import folders, renames
 from eigenmap.core.errors import EigenmapError, ReplacedError
 from eigenmap.search import Approximate, CodeIndex, saving
 from eigenmap.search.backend import IndexSpec, ItemBatch
@@ -112,7 +112,7 @@ def test_a_folder_that_appears_meanwhile_is_kept(tmp_path):
 def test_a_save_over_itself_loses_no_change_of_others(tmp_path, plain, monkeypatch):
     """Of old 2 indexes of 25 were damaged by this, and acknowledged items were lost."""
     if plain:
-        monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+        monkeypatch.setattr(renames, "renameat2", lambda *_: False)
     path = tmp_path / "an.index"
     for n in range(8 * ROUNDS):
         made(path, ["first"])
@@ -189,7 +189,7 @@ def test_two_processes_save_and_add(tmp_path):
 @pytest.mark.parametrize("plain", [False, True])
 def test_there_is_an_index_at_every_moment(tmp_path, plain, monkeypatch):
     if plain:
-        monkeypatch.setattr(folders, "_renameat2", lambda *_: False)
+        monkeypatch.setattr(renames, "renameat2", lambda *_: False)
     path = tmp_path / "an.index"
     made(path, ["0"])
     done = threading.Event()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eigenmap import Eigenmap, EigenmapError
 from eigenmap.search import CodeIndex
+from eigenmap.service import runtime
 from eigenmap.service.explorer import Explorer, Item, SearchParameters, id_of, key_of
 from eigenmap.service.thumbnails import StoredPictures
 from eigenmap.service.uploads import Refused
@@ -61,12 +62,40 @@ def test_several_queries_are_answered_at_once_and_each_for_itself() -> None:
     assert isinstance(together[4], Refused) and together[4].status == 422
 
 
+def test_a_query_that_the_index_refuses_fails_no_other() -> None:
+    """Of old all queries that waited for the same scan failed with it."""
+    explorer, asks = made("inner"), SearchParameters("ordered", K, 5)
+    good, refused, also_good = explorer.answer(asks, ["i1", (1e30,) * K, tuple(CODES[2].tolist())])
+    assert names(good) == names(explorer.answer(asks, ["i1"])[0])
+    assert names(also_good) == names(explorer.answer(asks, [tuple(CODES[2].tolist())])[0])
+    assert isinstance(refused, EigenmapError) and "row 0" in str(refused)
+    wrong = explorer.answer(SearchParameters("ordered", K, 5, '{"year": {">": 1, "in": 2}}'), ["i1", "i2"])
+    assert all(isinstance(each, EigenmapError) for each in wrong)
+
+
 def test_filters_and_metadata() -> None:
     (found,) = made().answer(SearchParameters("ordered", K, 200, '{"label": "odd"}'), ["i7"])
     assert not isinstance(found, Exception)
     assert len(found) == N // 2 - 1 and all(item.metadata == {"label": "odd"} for item in found)
     (nothing,) = made().answer(SearchParameters("random", K, 5, '{"label": "none"}'), ["i7"])
     assert nothing == []
+
+
+def test_a_damaged_note_ends_the_wait_for_the_quality_and_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of old the page asked for the quality every second, forever, and nobody was told why."""
+    index = CodeIndex(K)
+    index.add(CODES, NAMES)
+    explorer = Explorer(index, None, "test", StoredPictures(Path("nowhere")))
+
+    def damaged(*_: object, **__: object) -> None:
+        raise EigenmapError("the note is damaged")
+
+    monkeypatch.setattr(type(index.backend), "read_note", damaged)
+    runtime._prepare(explorer)
+    assert explorer.quality_known and explorer.quality is None
+    assert "the note is damaged" in caplog.text and "Traceback" not in caplog.text
 
 
 def test_random_features_are_ready_only_when_prepared() -> None:

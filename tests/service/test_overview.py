@@ -58,6 +58,13 @@ def test_a_feature_without_spread_has_a_place_too() -> None:
     assert Overview(flat).class_codes() is None
 
 
+def test_a_feature_that_is_constant_up_to_rounding_is_shown() -> None:
+    """Of old the explorer of such vectors did not start: float32 has no room for the edges of 48 bins."""
+    column = np.float32(0.7) + np.float32(6e-8) * (np.arange(50) % 2).astype(np.float32)
+    (feature,) = Overview(ItemBatch(list(range(50)), column[:, None], [{}] * 50)).gallery()
+    assert (feature.counts[0], feature.counts[-1]) == (25, 25) and sum(feature.counts) == 50
+
+
 def test_items_have_the_class_of_their_label() -> None:
     view = Overview(items(30))
     codes = view.class_codes()

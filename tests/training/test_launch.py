@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
+from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
-from eigenmap.training import TrainingConfig, launch, start, train
+from eigenmap.training import TrainingConfig, launch, loop, start, time_budget, train
 from tests.training.toys import ToyNetwork, ToyRelation, held_out
 
 ROOT = Path(__file__).parents[2]
@@ -174,10 +176,82 @@ def test_machines_are_those_of_torchrun_or_those_that_were_asked_for(monkeypatch
         machines(devices=8, nodes=2)
 
 
-def test_the_loss_of_another_process_is_named() -> None:
+LOST = (
+    "[gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]: Connection reset by peer",
+    "[gloo/transport/tcp/pair.cc:525] Connection closed by peer [127.0.0.1]:20211",
+    "[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
+    "Application timeout caused pair closure",
+    "Connection was likely closed. Did the remote server shutdown or crash?",
+    "failed to recv, got 0 bytes",
+    "NCCL error: ncclRemoteError: A call failed possibly due to a remote process exiting prematurely",
+)
+NOT_LOST = (
+    "shapes differ",
+    "[enforce fail at gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 256 vs 128",  # shapes differ
+    "[enforce fail at gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find interface for: eth9",
+    "NCCL error: ncclInvalidUsage: Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000",
+    "NCCL error: ncclUnhandledCudaError: Call to CUDA function failed: 'out of memory'",
+)
+
+
+@pytest.mark.parametrize("words", LOST)
+def test_the_loss_of_another_process_is_named(words: str) -> None:
     """Of old it was a traceback of gloo."""
-    lost = RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]: Connection reset by peer")
-    with pytest.raises(EigenmapError, match=r"another process.*lost.*resume=True"):
-        launch.name_lost_process(lost, 2)
-    launch.name_lost_process(lost, 1)  # there was no other
-    launch.name_lost_process(RuntimeError("shapes differ"), 2)
+    with pytest.raises(EigenmapError, match=r"another process.*lost.*resume=True"), launch.lost_process_named(2):
+        raise RuntimeError(words)
+    with pytest.raises(RuntimeError, match="^" + re.escape(words)), launch.lost_process_named(1):  # there was no other
+        raise RuntimeError(words)
+
+
+@pytest.mark.parametrize("words", NOT_LOST)
+def test_other_errors_between_processes_keep_their_words(words: str) -> None:
+    """Of old every error that named gloo or NCCL was blamed on a lost process."""
+    with pytest.raises(RuntimeError, match="^" + re.escape(words)), launch.lost_process_named(2):
+        raise RuntimeError(words)
+
+
+class OnGpu:
+    """A Fabric that says it is on a GPU, without one."""
+
+    world_size, device = 1, torch.device("cuda")
+
+    def __init__(self, **_: object) -> None: ...
+
+    def launch(self) -> None: ...
+
+
+def test_a_run_on_a_gpu_leaves_the_arithmetic_of_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of old, products stayed in TensorFloat-32, and a model just trained gave other codes than the same one loaded."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(launch, "_fabric_class", lambda: OnGpu)
+
+    def arithmetic() -> tuple[str, bool]:
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
+
+    before = arithmetic()
+    fabric = start(TrainingConfig(steps=1, accelerator="cuda"))
+    assert arithmetic() == before == ("highest", False)
+    with pytest.raises(KeyboardInterrupt), launch.fast_arithmetic(fabric.device):
+        assert arithmetic() == ("high", True)
+        raise KeyboardInterrupt
+    assert arithmetic() == before
+
+
+def test_the_loop_and_the_measurement_of_a_step_use_the_arithmetic_of_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    real = launch.fast_arithmetic
+    for module in (loop, time_budget):
+        monkeypatch.setattr(module, "fast_arithmetic", lambda _: real(torch.device("cuda")))
+
+    class Seeing(ToyRelation):
+        def batch(self, step: int) -> Batch:
+            seen.append(torch.get_float32_matmul_precision())
+            return super().batch(step)
+
+    config = TrainingConfig(steps=2, accelerator="cpu")
+    train(ToyNetwork(), Seeing(), build("nested"), config)
+    time_budget.measure_step(ToyNetwork(), Seeing(), build("nested"), config, steps=1, warmup=1)
+    assert set(seen) == {"high"} and torch.get_float32_matmul_precision() == "highest"

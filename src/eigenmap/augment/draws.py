@@ -243,4 +243,4 @@ def _ordered_blends(changes: list[tuple[float, float, float]], jittered: Flags, 
     orders = np.array(list(permutations(range(len(changes)))))
     order = orders[(next(uniform) * len(orders)).astype(np.int64)]
     ordered: Floats = np.take_along_axis(blends, order[:, :, None], axis=1)
-    return ordered.reshape(count, -1)
+    return ordered.reshape(count, 3 * len(changes))

@@ -146,7 +146,7 @@ def _between(rows: Tensor, images: Tensor, columns: Tensor) -> Tensor:
     """
     batch, channels, height, width = images.shape
     x = images.transpose(1, 2).reshape(batch, height, channels * width)
-    x = torch.bmm(rows, x).view(batch, -1, width)
+    x = torch.bmm(rows, x).view(batch, rows.shape[1] * channels, width)
     x = torch.bmm(x, columns.transpose(1, 2))
     return x.view(batch, rows.shape[1], channels, columns.shape[1]).transpose(1, 2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,20 @@ def moved(x: Tensor, device: torch.device) -> Tensor:
     """Return x on a device, rounded to float32 if the device has no float64."""
     narrow = x.dtype == torch.float64 and not has_float64(device)
     return (x.float() if narrow else x).to(device)
+
+
+@contextmanager
+def float32_products(precision: Literal["highest", "high"]) -> Iterator[None]:
+    """Compute products of float32 in true float32 ("highest") or in TensorFloat-32 where a GPU has it ("high").
+
+    The precision belongs to the whole process; it is restored at the end.
+    """
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 from uuid import uuid4
 
+from eigenmap.core import renames
 from eigenmap.core.errors import EigenmapError
 
 try:
@@ -144,8 +145,10 @@ def _claimed(path: Path) -> tuple[Path, Lock]:
             if not lock.is_real:
                 break
             if _names(partial, descriptor):
-                os.ftruncate(descriptor, 0)
-                return partial, lock
+                if is_new or os.fstat(descriptor).st_nlink <= 1:
+                    os.ftruncate(descriptor, 0)
+                    return partial, lock
+                partial.unlink()  # a second name of a published file, whose writer was killed in `move_new_file`
         except BaseException:
             lock.close()
             raise
@@ -183,14 +186,27 @@ def _taken(path: Path) -> EigenmapError:
 
 
 def move_new_file(source: Path, target: Path) -> None:
-    """Rename a file without replacing anything; raise FileExistsError if `target` exists."""
+    """Rename a file without replacing anything; raise FileExistsError if `target` exists.
+
+    Without renames that never replace, a kill may leave both names (`_claimed` expects it) and, without hard links
+    either, an empty `target`.
+    """
+    if renames.renameat2(source, target, renames.NO_REPLACE):
+        return
+    if os.name == "nt":  # where a rename never replaces
+        source.rename(target)
+        return
     try:
         os.link(source, target)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN))  # claims the name
-        source.replace(target)
+        try:
+            source.replace(target)
+        except OSError:
+            target.unlink()
+            raise
     else:
         source.unlink()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -16,13 +14,10 @@ from pathlib import Path
 from socket import gethostname
 from uuid import uuid4
 
+from eigenmap.core import renames
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import FOLDER, NO_FOLLOW, NO_WAIT, PLAIN, Lock, make_folder, move_new_file, sync_directory
 
-_NO_REPLACE, _EXCHANGE = 1, 2
-"""Flags of Linux's renameat2."""
-_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP}
-_AT_FDCWD = -100
 _HOST_DIGITS = 8
 _ATTEMPTS, _PAUSE_S = 200, 0.01
 _ABANDONED_S = 7 * 24 * 3600
@@ -76,19 +71,18 @@ def _is_at(folder: Path, descriptor: int) -> bool:
 
 def move_new(source: Path, target: Path) -> None:
     """Rename atomically and durably without replacing anything; raise FileExistsError if `target` exists."""
-    if not _renameat2(source, target, _NO_REPLACE):
-        if source.is_dir():
-            target.mkdir()  # claims the name; a rename replaces only an empty folder
-            try:
-                source.rename(target)
-            except OSError as error:
-                with suppress(OSError):
-                    target.rmdir()
-                if error.errno == errno.ENOTEMPTY:
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-                raise
-        else:
-            move_new_file(source, target)
+    if not source.is_dir():
+        move_new_file(source, target)
+    elif not renames.renameat2(source, target, renames.NO_REPLACE):
+        target.mkdir()  # claims the name; a rename replaces only an empty folder
+        try:
+            source.rename(target)
+        except OSError as error:
+            with suppress(OSError):
+                target.rmdir()
+            if error.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            raise
     _sync_parents(source, target)
 
 
@@ -97,7 +91,7 @@ def exchange(source: Path, target: Path) -> None:
 
     Elsewhere it takes three renames; after a kill between them, `recover(target)` restores the old one.
     """
-    if not _renameat2(source, target, _EXCHANGE):
+    if not renames.renameat2(source, target, renames.EXCHANGE):
         retired = aside(target, "old")
         target.rename(retired)
         try:
@@ -328,18 +322,3 @@ def _sync_parents(*paths: Path) -> None:
 
 def _unwritable(target: Path, error: OSError) -> EigenmapError:
     return EigenmapError(f"{target} cannot be written: {error.strerror or error}")
-
-
-def _renameat2(source: Path, target: Path, flags: int) -> bool:
-    """Rename with flags; return False if the system or file system does not support them."""
-    if not sys.platform.startswith("linux"):
-        return False
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is None:
-        return False
-    if call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), ctypes.c_uint(flags)) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _UNSUPPORTED:
-        return False
-    raise OSError(code, os.strerror(code), str(source), None, str(target))

@@ -55,21 +55,34 @@ def this_process() -> Process:
     return Process(*(int(os.environ[name]) for name in names))
 
 
+def own_device(device: str, process: Process) -> str:
+    """Return the device of a process: under `torchrun` each one on a machine has its own GPU."""
+    return f"cuda:{process.local_rank}" if device == "cuda" and process.world_size > 1 else device
+
+
 @dataclass
 class Together:
-    """Processes that wait for each other; a single process waits for nothing."""
+    """Processes that wait for each other; a single process waits for nothing.
+
+    They may have been joined before, by a training in the same program, and then stay so afterwards.
+    """
 
     process: Process
+    _group: torch.distributed.ProcessGroup | None = None
 
     def __enter__(self) -> Together:
         if self.process.world_size > 1:
             # Some shards take very long; waiting for the slowest process must not time out.
-            torch.distributed.init_process_group("gloo", timeout=timedelta(days=30))
+            patience = timedelta(days=30)
+            if torch.distributed.is_initialized():
+                self._group = torch.distributed.new_group(backend="gloo", timeout=patience)
+            else:
+                torch.distributed.init_process_group("gloo", timeout=patience)
         return self
 
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         if self.process.world_size > 1 and failure is None:
-            torch.distributed.destroy_process_group()
+            torch.distributed.destroy_process_group(self._group)
 
     def from_first(self, make: Callable[[], Made]) -> Made | None:
         """Run `make` in the first process and return its result in every process; None in the others if it fails."""
@@ -80,21 +93,19 @@ class Together:
             if self.process.is_first:
                 made[0] = make()
         finally:
-            torch.distributed.broadcast_object_list(made, src=0)
+            torch.distributed.broadcast_object_list(made, src=0, group=self._group)
         return made[0]
 
     def wait(self) -> None:
         """Return when every process has arrived here."""
         if self.process.world_size > 1:
-            torch.distributed.barrier()
+            torch.distributed.barrier(self._group)
 
 
 def in_this_process(
     model: Eigenmap, stream: ImageStream, folder: ShardFolder, how: Encoding, process: Process, advance: Advance
 ) -> None:
     """Compute every `world_size`-th shard, starting with the rank of this process."""
-    if how.device == "cuda" and process.world_size > 1:
-        how = replace(how, device=f"cuda:{process.local_rank}")
     if how.workers is None:
         how = replace(how, workers=max(1, processors() // process.local_world_size))
     for shard in stream.shards(folder.plan.shard_size):

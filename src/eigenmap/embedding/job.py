@@ -92,11 +92,12 @@ def embed_images(
     if actors is not None:
         whole_number(actors, "actors")
     _check_choices(files=(files, Files), engine=(engine, Engine))
+    process = engines.this_process()
     if engine == "local":
+        device = engines.own_device(device, process)
         a_device(device)
     else:
         _check_choices(device=(device, ActorDevice))  # devices of the actors, which may run on other machines
-    process = engines.this_process()
     whole = out.suffix in SUFFIXES
     out = out.absolute() if whole else out.resolve()
     workspace = Workspace(out)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from eigenmap.core.arguments import a_device, a_path
+from eigenmap.core.arguments import a_device, a_path, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.folders import is_empty_folder, scratch_folder, staged_folder
 from eigenmap.data.graphs.adjacency import Adjacency
@@ -89,7 +89,7 @@ def embed_nodes(
         progress: called as progress(done, total), first for encoded nodes and then for averaged columns.
 
     """
-    out = a_path(out, "out")
+    out, batch_size, memory = a_path(out, "out"), whole_number(batch_size, "batch_size"), whole_number(memory, "memory")
     given = GraphRows.of(model, x, walk, missing)
     if model.weights_sha256 is None:
         raise EigenmapError("Stored codes record the fingerprint of their model: save the model first.")

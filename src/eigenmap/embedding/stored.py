@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -82,7 +82,8 @@ def _parquet(path: Path) -> StoredCodes | None:
     with readable(path):
         file = parquet_module().ParquetFile(path)
         columns = {field.name: field.type for field in file.schema_arrow}
-        dim = int(getattr(columns.get("code"), "list_size", 0))
+        kind = columns.get("code")
+        dim = int(getattr(kind, "list_size", 0)) if kind is not None and _is_of_floats(kind) else 0
         made_by = (file.schema_arrow.metadata or {}).get(FINGERPRINT.encode(), b"").decode()
     if "id" not in columns or not dim:
         return None
@@ -90,11 +91,21 @@ def _parquet(path: Path) -> StoredCodes | None:
     def read() -> CodeBlocks:
         for batch in batches(file, path, _ROWS, columns=["id", "code"]):
             with readable(path):
-                flat = batch.column("code").flatten().to_numpy(zero_copy_only=False)
-                names = [str(name) for name in batch.column("id").to_pylist()]
-                yield names, flat.reshape(len(names), dim)
+                lists, names = batch.column("code"), batch.column("id")
+                for column, what in ((lists, "code"), (names, "id")):
+                    if column.null_count:
+                        raise EigenmapError(f"{path} has rows without {what}; leave them out")
+                flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+                yield [str(name) for name in names.to_pylist()], flat.reshape(len(names), dim)
 
     return StoredCodes(path, dim, made_by or None, read)
+
+
+def _is_of_floats(kind: Any) -> bool:
+    """Tell whether a column contains lists of floats, of any precision."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type))
 
 
 def _is_matrix(codes: Array) -> bool:
@@ -111,7 +122,12 @@ def stored_names(path: Path, count: int) -> list[str] | None:
     """Return the names in the file beside an .npy file, or in an .npz file's array `ids`; None without them."""
     if path.suffix.lower() == ".npz":
         with open_npz(path) as arrays:
-            return _checked([str(name) for name in arrays["ids"]], count, path) if "ids" in arrays.names else None
+            if "ids" not in arrays.names:
+                return None
+            ids = arrays["ids"]
+        if ids.ndim != 1:
+            raise EigenmapError(f"the ids in {path} are not a list of names; remove them to name items by row number")
+        return _checked([str(name) for name in ids], count, path)
     file = names_file(path)
     if file is None or not file.exists():
         return None

@@ -18,6 +18,7 @@ from typing_extensions import Self
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.devices import has_float64
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor
 from eigenmap.estimators.saved import load_estimator, save_estimator
 from eigenmap.kernels import report
 from eigenmap.kernels.relation import NEIGHBOURS, PRECOMPUTED, SPELLINGS, KernelRelation, make_relation, one_row_each
@@ -403,7 +404,7 @@ class NeuralEigenmap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if sample_weight is None:
             return None
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return torch.from_numpy(weights)
+        return as_tensor(weights)
 
     def _settings(self) -> Settings:
         """Return the validated parameters."""

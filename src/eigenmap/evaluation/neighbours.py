@@ -58,8 +58,8 @@ def knn_predict(
         device=device,
         tf32=tf32,
     )
-    labels = labels.to(ranked.indices.device)
-    n_classes = int(labels.max()) + 1
+    # Votes only for classes that exist: numbers with large gaps, such as WordNet's, would take gigabytes.
+    classes, labels = torch.unique(labels.to(ranked.indices.device), return_inverse=True)
     rows = 1024 if block is None else block
     predicted = []
     for start in range(0, len(ranked.indices), rows):
@@ -67,9 +67,10 @@ def knn_predict(
         # Relative to the nearest neighbour, so that no temperature overflows; in float64, so that the order of
         # summation, which a GPU does not fix, makes no difference.
         weights = ((cosines.double() - cosines[:, :1].double()) / temperature).exp()
-        votes = torch.zeros(len(indices), n_classes, dtype=torch.float64, device=labels.device)
+        votes = torch.zeros(len(indices), len(classes), dtype=torch.float64, device=labels.device)
         predicted.append(votes.scatter_add_(1, labels[indices], weights).argmax(1))
-    return torch.cat(predicted)
+    chosen: Tensor = classes[torch.cat(predicted)]
+    return chosen
 
 
 def knn_accuracy(

@@ -32,6 +32,7 @@ from torch.nn import functional as F
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor
 from eigenmap.evaluation.few_labels import Classifier, Labelled, drawn, fit_probe_few
 from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
 from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions, softmax_epochs
@@ -86,7 +87,7 @@ def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: f
     for name, share in (("train", train), ("validation", validation)):
         if not 0 < share < 1 or train + validation >= 1:
             raise EigenmapError(f"{name} must be a share above 0, and both together below 1, not {share!r}")
-    nodes = torch.nonzero(torch.as_tensor(labels) >= 0).flatten().cpu()
+    nodes = torch.nonzero(as_tensor(labels, "labels").cpu() >= 0).flatten()
     if len(nodes) < 3:
         raise EigenmapError(f"a split needs at least 3 labelled nodes, not {len(nodes)}")
     nodes = nodes[torch.randperm(len(nodes), generator=torch.Generator().manual_seed(seed))]
@@ -97,8 +98,7 @@ def random_split(labels: CodesLike, seed: int, train: float = 0.1, validation: f
 
 def few_labels(labels: CodesLike, train: Tensor, share: float, seed: int = 0) -> Tensor:
     """Return the training nodes whose labels are used: a stratified share, at least one of each class."""
-    numbers = torch.as_tensor(labels).cpu()
-    return train[fractions(numbers[train], (share,), seed)[share]]
+    return train[fractions(as_tensor(labels, "labels").cpu()[train.cpu()], (share,), seed)[share]]
 
 
 def fit_probe_ridge(train: Labelled, validation: Labelled) -> LinearProbe:
@@ -335,7 +335,7 @@ def _checked(
         if codes.ndim != 2 or len(codes) == 0:
             raise EigenmapError("codes must be a matrix with one row per node")
         x = require_finite(codes_as_tensor(codes, place, torch.float32))
-    y = torch.as_tensor(labels)
+    y = as_tensor(labels, "labels")
     if y.shape != (len(x),) or y.is_floating_point():
         raise EigenmapError(
             f"labels must be whole class numbers, one for each of the {len(x)} nodes, not of shape {tuple(y.shape)}"

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
+from eigenmap.core.devices import float32_products
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import plain_numbers
 
 CodesLike: TypeAlias = "Tensor | NDArray[Any]"
 
@@ -115,7 +117,7 @@ def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype |
     """Convert codes to a tensor; NumPy rows are copied, as torch warns about read-only (memory-mapped) arrays."""
     if isinstance(codes, Tensor):
         return codes.detach().to(device, dtype)
-    return torch.from_numpy(np.array(codes)).to(device, dtype)
+    return torch.from_numpy(np.array(plain_numbers(codes, "codes"))).to(device, dtype)
 
 
 def device_of(codes: CodesLike) -> torch.device:
@@ -161,10 +163,5 @@ def _exclude_diagonal(keys: Tensor, start: int, first: int) -> None:
 @contextmanager
 def _float32_matmul(device: torch.device, tf32: bool) -> Iterator[None]:
     """Compute products in true float32, or in TensorFloat-32 if allowed, whatever the process has set."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    try:
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    with float32_products("high" if tf32 else "highest"), torch.autocast(device.type, enabled=False):
+        yield

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor
 from eigenmap.evaluation.ranking import CodesLike
 
 
@@ -28,29 +32,31 @@ class Relevance:
                 f"not shapes {tuple(asked.shape)} and {tuple(offered.shape)}"
             )
         self._packed = asked.ndim == 2
-        self._asked = _words(asked.to(device))
-        self._offered = _words(offered.to(device))
+        self._words = list(zip(_words(asked.to(device)), _words(offered.to(device)), strict=True))
 
     def hits(self, first: int, items: Tensor) -> Tensor:
         """Return (b, m): whether gallery `items` (b, m) are relevant to the b queries starting at `first`."""
-        return self._share(self._asked[first : first + len(items), None], self._offered[items])
+        queries = slice(first, first + len(items))
+        return self._share((asked[queries, None], offered[items]) for asked, offered in self._words)
 
     def totals(self, drop_self: bool = False, block: int = 128, gallery_block: int = 65_536) -> Tensor:
         """Count each query's relevant items in the gallery; `drop_self` leaves out the query itself."""
-        total = torch.zeros(len(self._asked), dtype=torch.int64, device=self._asked.device)
-        for offered in torch.split(self._offered, gallery_block):
-            total += torch.cat(
-                [self._share(asked[:, None], offered).sum(1) for asked in torch.split(self._asked, block)]
-            )
-        return total - self._share(self._asked, self._offered).long() if drop_self else total
+        asked, offered = self._words[0]
+        queries = [slice(start, start + block) for start in range(0, len(asked), block)]
+        total = torch.zeros(len(asked), dtype=torch.int64, device=asked.device)
+        for start in range(0, len(offered), gallery_block):
+            gallery = slice(start, start + gallery_block)
+            for rows in queries:
+                total[rows] += self._share((a[rows, None], b[gallery]) for a, b in self._words).sum(1)
+        return total - self._share(self._words).long() if drop_self else total
 
-    def _share(self, a: Tensor, b: Tensor) -> Tensor:
-        """Compare labels; shapes broadcast, and the last axis contains the words or the class number."""
-        return (a & b).ne(0).any(-1) if self._packed else (a == b).squeeze(-1)
+    def _share(self, words: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+        """Compare labels word by word, so that memory does not grow with the number of classes; shapes broadcast."""
+        return reduce(torch.logical_or, ((a & b).ne(0) if self._packed else a == b for a, b in words))
 
 
 def _checked(labels: CodesLike, name: str) -> Tensor:
-    tensor = torch.as_tensor(labels)
+    tensor = as_tensor(labels, name)
     numbers = not (tensor.is_floating_point() or tensor.dtype == torch.bool)
     if tensor.ndim == 2 and tensor.shape[1] > 0:
         return tensor
@@ -59,11 +65,9 @@ def _checked(labels: CodesLike, name: str) -> Tensor:
     raise EigenmapError(f"{name} must be a vector of class numbers or a yes/no matrix with one column per class")
 
 
-def _words(labels: Tensor) -> Tensor:
-    """Return labels as (n, words) int64: the class number itself, or 63 labels per word (the sign bit is unused)."""
+def _words(labels: Tensor) -> list[Tensor]:
+    """Return labels as words (n,) of int64: the class number itself, or 63 labels per word (the sign bit is unused)."""
     if labels.ndim == 1:
-        return labels.long()[:, None]
+        return [labels.long()]
     bits = torch.arange(63, device=labels.device)
-    return torch.stack(
-        [((part != 0).long() << bits[: part.shape[1]]).sum(1) for part in torch.split(labels, 63, 1)], dim=1
-    )
+    return [((part != 0).long() << bits[: part.shape[1]]).sum(1) for part in torch.split(labels, 63, 1)]

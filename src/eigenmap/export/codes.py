@@ -20,6 +20,7 @@ from eigenmap.search.backend import Floats, Id
 from eigenmap.search.scan import comparable
 
 _ROWS_AT_ONCE = 16_384
+_MOST = 2**63
 
 
 def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None, *, overwrite: bool = True) -> int:
@@ -30,17 +31,15 @@ def export_parquet(index: CodeIndex, out: str | Path, dim: int | None = None, *,
     """
     pq = parquet_module()
     about = {FINGERPRINT: index.fingerprint or "", "eigenmap_metric": index.metric}
-    rows = 0
-    with atomic_write(a_path(out, "out"), replace=overwrite) as file:
-        writer: Any = None
-        for ids, codes in _batches(index, dim):
-            table = code_table(ids, codes, about)
-            if writer is None:  # the first ids determine the column type
-                writer = pq.ParquetWriter(file, table.schema)
-            writer.write_table(table)
+    batches = _batches(index, dim)
+    nothing: tuple[list[Id], Floats] = [], np.empty((0, _length(index, dim)), np.float32)
+    first = code_table(*next(batches, nothing), about)  # its ids determine the column type
+    rows = len(first)
+    with atomic_write(a_path(out, "out"), replace=overwrite) as file, pq.ParquetWriter(file, first.schema) as writer:
+        writer.write_table(first)
+        for ids, codes in batches:
+            writer.write_table(code_table(ids, codes, about))
             rows += len(ids)
-        if writer is not None:
-            writer.close()
     return rows
 
 
@@ -147,6 +146,9 @@ def _texts(names: Path) -> list[str] | None:
 def _batches(index: CodeIndex, dim: int | None) -> Iterator[tuple[list[Id], Floats]]:
     length = _length(index, dim)
     for batch in index.batches(_ROWS_AT_ONCE):
+        for name in batch.ids:
+            if isinstance(name, int) and not -_MOST <= name < _MOST:
+                raise EigenmapError(f"the id {name} does not fit into the 64 bits of Parquet and FAISS; use text ids")
         yield batch.ids, comparable(batch.codes[:, :length], index.metric)
 
 

@@ -3,9 +3,9 @@ r"""Pipeline of every fit: relation -> train -> align -> codes.
     task = ImageTask(...)                       # validated data and a recipe
     model = fit(task, RunOptions(folder=Path("runs/mine")))
 
-`fit_images`, `fit_graph` and `fit_vectors` each build a task. The rest does not depend on the kind of data: the task
-states its `Problem` on the devices of the run, the network is trained, its outputs are aligned on held-out pairs, and
-the best alignment becomes the model's code.
+`fit_images`, `fit_graph`, `fit_vectors` and `fit_towers` each build a task. The rest does not depend on the kind of
+data: the task states its `Problem` on the devices of the run, the network is trained, its outputs are aligned on
+held-out pairs, and the best alignment becomes the model's code.
 """
 
 from __future__ import annotations

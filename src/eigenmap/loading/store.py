@@ -38,7 +38,8 @@ class PixelStore:
         self.streamed = not _fits(len(self.rows) * pixels[:1].numel(), self.device) if streamed is None else streamed
         if not self.streamed and pixels.device != self.device:
             pixels = (pixels if rows is None else pixels[self.rows]).to(self.device)
-            self.rows = torch.arange(len(pixels), device=self.device)
+            self.rows = torch.arange(len(pixels))
+        self.rows = self.rows if self.streamed else self.rows.to(pixels.device)
         self.pixels = pixels
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="pixels") if self.streamed else None
         self._coming: dict[int, Future[Tensor]] = {}

@@ -10,7 +10,7 @@ from eigenmap.formats.linear_map import LinearMap
 from eigenmap.formats.sentence_transformers import Module, linear_modules, own_modules
 
 if TYPE_CHECKING:
-    from eigenmap.model import Eigenmap
+    from eigenmap.model.eigenmap import Eigenmap
 
 
 def linear_map(model: Eigenmap, dim: int | None) -> LinearMap:

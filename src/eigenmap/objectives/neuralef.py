@@ -87,13 +87,14 @@ class NeuralEF(Objective):
         alpha = self.strength(k)
         psi, psi_plus = l2_normalise(psi, psi_plus, weights=weights)
         rows = join(psi, psi_plus, weights, gram)
-        halves = self._factors(rows)
-        R_diagonal = (halves[0][0] * halves[0][1]).sum(0)
+        a, b = self._factors(rows)  # R = a^T b; with the views exchanged it is b^T a
+        R_diagonal = (a * b).sum(0)
         earlier = 1 / R_diagonal.detach().clamp_min(self.small) if self.ratio else None
-        penalty = sum(
-            squared_moments(first.detach() if self.ordered else first, second, earlier) for first, second in halves
-        )
-        return self.scale / k * (alpha / 2 * penalty - R_diagonal.sum())
+
+        def penalty(a: Tensor, b: Tensor) -> Tensor:
+            return squared_moments(a.detach() if self.ordered else a, b, earlier)
+
+        return self.scale / k * (alpha * (penalty(a, b) + penalty(b, a)) / 2 - R_diagonal.sum())
 
     def strength(self, k: int) -> float:
         """Return alpha for k features."""
@@ -110,15 +111,13 @@ class NeuralEF(Objective):
         needed = torch.where(earlier > later, (earlier - later) / divisor, 0.0)
         return float(needed.max()) if len(m) else 0.0
 
-    def _factors(self, rows: GlobalBatch) -> list[tuple[Tensor, Tensor]]:
-        """Return factors (a, b) of R = a^T b, also with the views exchanged; the G of the shift is appended as rows."""
-        psi, partner = rows.psi, rows.partner
+    def _factors(self, rows: GlobalBatch) -> tuple[Tensor, Tensor]:
+        """Return factors (a, b) of R = a^T b; the G of the shift is appended as rows of both."""
         if self.shift == 0:
-            return [(psi, partner), (partner, psi)]
+            return rows.psi, rows.partner
         root = math.sqrt(1 - self.shift)
         pooled = rows.pooled() * math.sqrt(self.shift)
-        a, b = torch.cat([psi * root, pooled]), torch.cat([partner * root, pooled])
-        return [(a, b), (b, a)]
+        return torch.cat([rows.psi * root, pooled]), torch.cat([rows.partner * root, pooled])
 
 
 def shift_for(smallest: float, margin: float = 0.5) -> float:

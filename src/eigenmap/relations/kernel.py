@@ -27,6 +27,7 @@ from torch import Tensor
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.sparse import sparse_coo
+from eigenmap.core.tensors import as_tensor
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
 """Kernel of all pairs of rows: (B, ...), (B', ...) -> (B, B')."""
@@ -243,7 +244,7 @@ class KernelBlocks:
 
 def _points(x: Any) -> Tensor:
     """Return the points as a floating-point tensor; raise if some are not finite."""
-    points = torch.as_tensor(x)
+    points = as_tensor(x, "x")
     if points.ndim < 2 or len(points) < 2:
         raise EigenmapError(f"x must be at least 2 points, (n, d), not an array of shape {tuple(points.shape)}.")
     points = points if points.is_floating_point() else points.to(torch.get_default_dtype())
@@ -266,7 +267,8 @@ def gram_matrix(kernel: Matrix, n: int) -> Tensor:
         values = kernel.to_numpy() if hasattr(kernel, "to_numpy") else kernel  # pandas and polars frames
         read_only = isinstance(values, np.ndarray) and not values.flags.writeable
         try:
-            gram = torch.as_tensor(values.copy() if read_only else values)
+            plain = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+            gram = (as_tensor if plain else torch.as_tensor)(values.copy() if read_only else values)
         except (TypeError, ValueError, RuntimeError) as error:
             raise EigenmapError(f"The Gram matrix cannot be read as a matrix of numbers: {error}") from error
     if tuple(gram.shape) != (n, n):
@@ -338,7 +340,7 @@ def _check_batch_size(batch_size: int | None, n: int, world_size: int, *, weight
 
 def _cumulative(weights: Any, n: int) -> Tensor:
     """Return cumulative weights in float64, precise enough for a hundred million of them."""
-    w = torch.as_tensor(weights).double().cpu()
+    w = as_tensor(weights, "The weights").double().cpu()
     if w.shape != (n,) or not bool(w.isfinite().all() and (w >= 0).all() and (w > 0).any()):
         raise EigenmapError(f"The weights must be {n} numbers, one for each point, none negative and not all zero.")
     return w.cumsum(0)

@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor
 from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
-from eigenmap.data.graphs.graph import as_nodes, as_tensor
+from eigenmap.data.graphs.graph import as_nodes
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing, unit
 
 Numbers = npt.NDArray[np.int64]

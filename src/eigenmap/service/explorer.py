@@ -158,15 +158,15 @@ class Explorer:
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
-        shuffled = CodeIndex(self.index.n_components, self.index.metric)
-        shuffled.add(drawn.codes[:, self._order], drawn.ids, drawn.metadata)
-        self._shuffled = shuffled
-        notes = self.index.backend
-        several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
         try:
+            shuffled = CodeIndex(self.index.n_components, self.index.metric)
+            shuffled.add(drawn.codes[:, self._order], drawn.ids, drawn.metadata)
+            self._shuffled = shuffled
+            notes = self.index.backend
+            several = isinstance(notes, KeepsNotes) and notes.read_note(quality.SEVERAL) is not None
             self.quality = quality.measure_quality(drawn, several)
         finally:
-            self.quality_known = True
+            self.quality_known = True  # otherwise the page would ask for it forever
 
     def item_id(self, text: str) -> Id:
         """Convert the text of an id to the id, which may be an integer."""
@@ -208,6 +208,18 @@ class Explorer:
 
     def answer(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """Return the best items for each query, without the query itself if it is an item."""
+        try:
+            return self._answered(ask, queries)
+        except ReplacedError:
+            raise
+        except EigenmapError as error:
+            if len(queries) == 1:
+                return [error]
+        # A query that the index refuses, such as a code too large for it, must not fail those of other clients.
+        return [answer for query in queries for answer in self.answer(ask, [query])]
+
+    def _answered(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
+        """Answer queries by one scan, which fails as a whole."""
         index = self.index
         if ask.features == "random":
             if self._shuffled is None:

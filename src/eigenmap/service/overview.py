@@ -96,7 +96,8 @@ class Overview:
 
     def _feature(self, number: int, shown: int) -> Feature:
         column = self._values[:, number - 1]
-        counts, edges = np.histogram(column, BINS)
+        # In float64, since in float32 a nearly constant feature leaves no room for the edges between its bins.
+        counts, edges = np.histogram(column.astype(np.float64), BINS)
         shown = min(shown, len(column))
         ends = np.argpartition(column, [shown - 1, len(column) - shown])
         least = sorted(ends[:shown].tolist(), key=lambda i: (column[i], i))

@@ -38,9 +38,10 @@ def measure_quality(items: ItemBatch, several: bool) -> Quality | None:
     from eigenmap.evaluation.retrieval import lengths, random_features, retrieval
 
     rows = [i for i, item in enumerate(items.metadata) if item.get(LABEL) is not None][: QUERIES + GALLERY]
-    labels = _matrix([str(items.metadata[i][LABEL]) for i in rows], several)
-    if len(rows) < 4 or labels.shape[1] < 2:
+    names = [str(items.metadata[i][LABEL]) for i in rows]
+    if len(rows) < 4 or len(_distinct(names, several)) < 2:
         return None
+    labels = _matrix(names) if several else np.unique(names, return_inverse=True)[1]
     codes = items.codes[rows]
     asked = min(QUERIES, len(rows) // 4)
     given = (codes[:asked], codes[asked:], labels[:asked], labels[asked:])
@@ -50,12 +51,14 @@ def measure_quality(items: ItemBatch, several: bool) -> Quality | None:
     return Quality(dims, [row[METRIC] for row in ordered], [row[METRIC] for row in random], asked, len(rows) - asked)
 
 
-def _matrix(labels: list[str], several: bool) -> NDArray[np.bool_]:
-    """Return a matrix of items (rows) by labels (columns)."""
-    sets = [set(label.split()) if several else {label} for label in labels]
-    names = sorted(set().union(*sets)) if sets else []
-    place = {name: column for column, name in enumerate(names)}
-    matrix = np.zeros((len(labels), len(names)), bool)
-    for row, own in enumerate(sets):
-        matrix[row, [place[name] for name in own]] = True
+def _distinct(labels: list[str], several: bool) -> list[str]:
+    return sorted({name for label in labels for name in (label.split() if several else [label])})
+
+
+def _matrix(labels: list[str]) -> NDArray[np.bool_]:
+    """Return a matrix of items (rows) by labels (columns), from lists separated by spaces."""
+    place = {name: column for column, name in enumerate(_distinct(labels, several=True))}
+    matrix = np.zeros((len(labels), len(place)), bool)
+    for row, label in enumerate(labels):
+        matrix[row, [place[name] for name in label.split()]] = True
     return matrix

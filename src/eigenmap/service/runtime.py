@@ -88,7 +88,7 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Run the worker threads while the application runs; accepted requests are answered before they end."""
         self.searches.start()
-        self._background.submit(self.explorer.prepare)
+        self._background.submit(_prepare, self.explorer)
         try:
             yield
         finally:
@@ -107,7 +107,7 @@ class Service:
             explorer = self.explorer.again()
             if explorer is not None:
                 self.summary = Summary(explorer, self.limits)
-                self._background.submit(explorer.prepare)
+                self._background.submit(_prepare, explorer)
         except EigenmapError as error:  # the next request tries again
             _log.warning("The index was replaced, and the new one cannot be opened: %s", error)
         except Exception:
@@ -147,6 +147,16 @@ class Service:
     async def pictured(self, explorer: Explorer, items: Sequence[dict[str, Any]]) -> None:
         """Attach a small picture to every item, which saves one request per item."""
         await self.others.run(_add_pictures, explorer, items)
+
+
+def _prepare(explorer: Explorer) -> None:
+    """Compute random features and quality in the background, where nobody would see an error."""
+    try:
+        explorer.prepare()
+    except EigenmapError as error:
+        _log.warning("Random features or the quality by length cannot be shown: %s", error)
+    except Exception:
+        _log.exception("Random features or the quality by length cannot be shown")
 
 
 def _add_pictures(explorer: Explorer, items: Sequence[dict[str, Any]]) -> None:

@@ -93,18 +93,20 @@ def best_alignment(
     # Of equals, max returns the first: the network's own order, then the smallest ridge.
     best, quality = max(judged, key=lambda pair: round(pair[1], 6))
     codes = codes_of(best)  # rotated once, since exponents change only the weights
-
-    def weighted(t: float) -> list[Tensor]:
-        return [code * best.weights(t).to(code) for code in codes]
-
-    found = {float(t): agreement(weighted(t), _damped_lengths(best)) for t in exponents} if enough else {}
+    lengths = _damped_lengths(best)
+    found = {float(t): agreement(_weighted(codes, best, t), lengths) for t in exponents} if enough else {}
     t = max(found, key=lambda t: found[t]) if found else 1.0
     if judge == "agreement" and found and _by_chance(best, found[t], len(codes[0])):
         # The relation shares nothing: order features by their variance.
         best, t = candidates[-1], 0.0
         codes = codes_of(best)
-    recall = recall_curve(weighted(t), available(best, RECALL_LENGTHS))
+    recall = recall_curve(_weighted(codes, best, t), available(best, RECALL_LENGTHS))
     return replace(best, t=t, quality=quality, agreement=found, recall=recall).to("cpu")
+
+
+def _weighted(codes: Sequence[Tensor], alignment: Alignment, t: float) -> list[Tensor]:
+    """Return codes with the weights max(mu_j, 0)^t of an alignment."""
+    return [code * alignment.weights(t).to(code) for code in codes]
 
 
 def _by_chance(alignment: Alignment, agreement: float, pairs: int) -> bool:

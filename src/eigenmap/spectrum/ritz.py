@@ -57,7 +57,8 @@ class Judge(NamedTuple):
 
     def quotients(self, rotation: Tensor) -> tuple[Tensor, Tensor]:
         """Return eigenvalue and variance of each column of a rotation."""
-        return quotients(*((rotation * (matrix @ rotation)).sum(0) for matrix in (self.A, self.C)))
+        shared, power = ((rotation * (M @ rotation)).sum(0) for M in (self.A, self.C))  # v^T M v of each column v
+        return quotients(shared, power)
 
 
 class Principal(NamedTuple):
@@ -80,11 +81,12 @@ class Principal(NamedTuple):
         return cls(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
 
 
-def ritz(of: Principal, judge: Judge, ridge: float) -> Alignment:
+def ritz(principal: Principal, judge: Judge, ridge: float) -> Alignment:
     """Solve the eigenproblem for one ridge, and sort the solutions by their held-out eigenvalues."""
-    whiten = (of.variance + ridge * of.unit).rsqrt()
-    _, vectors = torch.linalg.eigh(whiten[:, None] * of.shared * whiten)
-    return _sorted(of.basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge)
+    basis, variance, shared, unit = principal
+    whiten = (variance + ridge * unit).rsqrt()
+    _, vectors = torch.linalg.eigh(whiten[:, None] * shared * whiten)
+    return _sorted(basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge)
 
 
 def in_own_order(judge: Judge) -> Alignment:

@@ -9,11 +9,13 @@ import logging
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
-from eigenmap.core.devices import CPU, has_float64
+from eigenmap.core.devices import CPU, float32_products, has_float64
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import Accelerator, TrainingConfig
 
@@ -49,10 +51,22 @@ def start(config: TrainingConfig) -> Fabric:
     fabric.launch()
     if fabric.world_size > 1:
         atexit.register(leave)
-    if on_gpu:
-        torch.set_float32_matmul_precision("high")
-        torch.backends.cudnn.benchmark = True
     return fabric
+
+
+@contextmanager
+def fast_arithmetic(device: torch.device) -> Iterator[None]:
+    """Train on a GPU with products in TensorFloat-32 and with the fastest convolutions, then restore the settings."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        with float32_products("high"):
+            yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 class Alone(NamedTuple):
@@ -110,9 +124,14 @@ def machines(config: TrainingConfig) -> tuple[int, int]:
     return nodes, devices
 
 
-def name_lost_process(error: RuntimeError, world_size: int) -> None:
-    """Raise an `EigenmapError` if `error` was caused by the loss of another process."""
-    if world_size > 1 and re.search(_LOST, str(error), re.IGNORECASE):
+@contextmanager
+def lost_process_named(world_size: int) -> Iterator[None]:
+    """Turn a torch error into a clear `EigenmapError` if the loss of another process caused it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if world_size == 1 or not re.search(_LOST, str(error), re.IGNORECASE):
+            raise
         reason = str(error).strip().splitlines()[0]
         raise EigenmapError(
             "another process of the run was lost (killed, out of memory, or its machine went away), and the others "
@@ -120,8 +139,12 @@ def name_lost_process(error: RuntimeError, world_size: int) -> None:
         ) from error
 
 
-_LOST = r"connection (reset|closed|refused)|broken pipe|gloo|nccl|socket|timed out"
-"""Words of torch's errors when a process no longer answers."""
+_LOST = (
+    r"connection (was )?(likely )?(reset|closed|refused|aborted)|broken pipe|no route to host|got 0 bytes"
+    r"|timed? ?out|pair closure|remote ?error|remote process|communicator was aborted"
+)
+"""Words of torch, gloo and NCCL when a process no longer answers. Their other errors have other causes, such as shapes
+that differ between processes."""
 
 
 def leave() -> None:

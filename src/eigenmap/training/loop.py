@@ -26,7 +26,8 @@ written.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -44,7 +45,7 @@ from eigenmap.training.accumulate import backward_in_chunks
 from eigenmap.training.average import WeightAverage
 from eigenmap.training.clipping import clip_relative_
 from eigenmap.training.config import Setting, TrainingConfig
-from eigenmap.training.launch import name_lost_process, start
+from eigenmap.training.launch import fast_arithmetic, lost_process_named, start
 from eigenmap.training.metrics import Record, Window, finite
 from eigenmap.training.optim import build_optimizer, schedule, set_rates
 from eigenmap.training.pace import Pace
@@ -171,7 +172,7 @@ class Learner:
 
     def codes(self, step: int, x: Tensor, x_plus: Tensor, chunk: int = 0) -> tuple[Tensor, Tensor]:
         """Return codes of both views from one forward pass, with the random numbers of this step, chunk and process."""
-        self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
+        self._seed_pass(step, chunk)
         views = self._joined(x, x_plus)
         if self.graphs:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
@@ -180,7 +181,7 @@ class Learner:
 
     def _with_crops(self, step: int, loss: Tensor, views: tuple[Tensor, Tensor], crops: Tensor) -> Tensor:
         """Return the mean loss over the two views and over each small crop paired with each of the views."""
-        self._seed(step, 1 + self.fabric.world_size + self.fabric.global_rank)
+        self._seed_pass(step, chunk=1)
         _, psi = self.module(self._laid_out(crops.flatten(0, 1)))
         losses = [self.objective(crop, view) for crop in psi.chunk(len(crops)) for view in views]
         return torch.stack([loss, *losses]).mean()
@@ -200,7 +201,7 @@ class Learner:
         for chunk, views in enumerate(
             zip(batch.x.tensor_split(chunks), batch.x_plus.tensor_split(chunks), strict=True)
         ):
-            self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
+            self._seed_pass(step, chunk)
             joined = self._joined(*views)
             with self.fabric.autocast():
                 psi: Tensor = teacher(joined, torch.randperm(len(joined)))
@@ -215,6 +216,10 @@ class Learner:
         if self.config.channels_last and views.ndim == 4:
             views = views.contiguous(memory_format=torch.channels_last)
         return views
+
+    def _seed_pass(self, step: int, chunk: int) -> None:
+        """Seed a forward pass with random numbers of its own for every step, chunk and process."""
+        self._seed(step, 1 + chunk * self.fabric.world_size + self.fabric.global_rank)
 
     def _seed(self, step: int, stream: int) -> None:
         seed = self.config.seed
@@ -278,8 +283,12 @@ def train(
     window = Window(seconds)
     pace = Pace(config.steps, position, deadline, seconds, math.inf if most_steps is None else most_steps - step)
     alone = fabric.world_size == 1
-    show.start(step, step + pace.left)
-    try:
+    with (
+        closing(run),
+        _shown(show, step, step + pace.left),
+        lost_process_named(fabric.world_size),
+        fast_arithmetic(fabric.device),
+    ):
         while not pace.ended:
             batch = relation.batch(step)
             loss, norm = learner.step(step, batch, pace.position, small_crops(relation, config, step))
@@ -305,12 +314,6 @@ def train(
                     pace.replan(window.seconds())
                     pace.left = fabric.broadcast(pace.left)
                 window.clear()
-    except RuntimeError as error:
-        name_lost_process(error, fabric.world_size)
-        raise
-    finally:
-        show.stop()
-        run.close()
     if learner.average is not None:
         learner.average.copy_to(network)
     if fabric.world_size > 1:
@@ -318,6 +321,16 @@ def train(
             torch.distributed.broadcast(averages, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
+
+
+@contextmanager
+def _shown(show: Progress, step: int, steps: int) -> Iterator[None]:
+    """Show the progress of a run from a step on, for as long as the context lasts."""
+    show.start(step, steps)
+    try:
+        yield
+    finally:
+        show.stop()
 
 
 def _replan(show: Progress, steps: int) -> None:

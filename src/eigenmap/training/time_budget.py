@@ -14,7 +14,7 @@ from torch import nn
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
-from eigenmap.training.launch import start
+from eigenmap.training.launch import fast_arithmetic, start
 from eigenmap.training.loop import Learner, Relation
 
 if TYPE_CHECKING:
@@ -81,8 +81,10 @@ def measure_step(
         return time.perf_counter() - began
 
     numbers = itertools.count()
-    _until(at_most, warmup, lambda: seconds(next(numbers)), fabric)
-    return fabric.broadcast(min(_until(at_most, steps, lambda: seconds(next(numbers)), fabric)))
+    with fast_arithmetic(fabric.device):
+        _until(at_most, warmup, lambda: seconds(next(numbers)), fabric)
+        fastest = min(_until(at_most, steps, lambda: seconds(next(numbers)), fabric))
+    return fabric.broadcast(fastest)
 
 
 def _until(at_most: float, steps: int, seconds: Callable[[], float], fabric: Fabric) -> list[float]:

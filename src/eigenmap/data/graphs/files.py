@@ -34,6 +34,7 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.files import atomic_write
 from eigenmap.core.folders import staged_folder
+from eigenmap.core.tensors import as_tensor
 from eigenmap.data.graphs.adjacency import Adjacency, Tick
 from eigenmap.data.graphs.graph import (
     Graph,
@@ -41,7 +42,6 @@ from eigenmap.data.graphs.graph import (
     as_classes,
     as_features,
     as_nodes,
-    as_tensor,
     columns_fit,
     load_graph,
 )

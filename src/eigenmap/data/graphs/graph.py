@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.tensors import as_tensor, plain_numbers
 from eigenmap.data.graphs.adjacency import Adjacency, Directed, SelfLoops, Tick, build_adjacency, check_edges
 from eigenmap.networks.sparse import SparseRows
 
@@ -180,7 +180,7 @@ def as_features(x: object) -> Tensor | SparseRows:
         raise EigenmapError("Features are expected, not a graph: pass its x.")
     if hasattr(x, "tocsr"):
         _check_sparse(x)
-        return SparseRows.of(_plain_numbers(x, "Features"))
+        return SparseRows.of(plain_numbers(x, "Features"))
     if isinstance(x, Tensor) and x.layout is not torch.strided:
         return SparseRows.of_tensor(x)
     return as_tensor(x, "Features")
@@ -198,39 +198,6 @@ def _check_sparse(matrix: Any) -> None:
             matrix.check_format(full_check=True)
     except ValueError as error:
         raise EigenmapError(f"The sparse features are damaged: {error}.") from None
-
-
-def as_tensor(array: Any, name: str = "The array") -> Tensor:
-    """Return a tensor over the same memory, or over a copy if that is read-only and not a file.
-
-    Raises if it is not an array. A read-only file is not copied either, since it can be larger than memory.
-    """
-    if isinstance(array, Tensor):
-        return array.detach()
-    mapped = isinstance(array, np.memmap)
-    try:
-        array = np.asarray(array)
-    except ValueError:
-        raise EigenmapError(f"{name} must be an array of numbers, with rows of one length.") from None
-    array = _plain_numbers(array, name)
-    if any(stride < 0 for stride in array.strides):  # reversed, which torch does not support
-        array = array.copy()
-    if array.flags.writeable or not mapped:
-        return torch.from_numpy(array if array.flags.writeable else array.copy())
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # features are never written to
-        return torch.from_numpy(array)
-
-
-def _plain_numbers(array: Any, name: str) -> Any:
-    """Return an array or sparse matrix of a type that torch supports, unchanged if it has one."""
-    if array.dtype.kind not in "biuf":
-        raise EigenmapError(f"{name} must be numbers, not {array.dtype}.")
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        return array.astype(np.int64)
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-        return array.astype(np.float64)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def as_classes(y: Any) -> Tensor | None:

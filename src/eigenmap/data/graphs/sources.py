@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.graphs.graph import Graph, as_classes, as_features, as_nodes, as_tensor
+from eigenmap.core.tensors import as_tensor
+from eigenmap.data.graphs.graph import Graph, as_classes, as_features, as_nodes
 
 
 def from_object(source: Any, x: object = None) -> Graph:
