@@ -93,6 +93,8 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
         return _by_other_model(pairs.held_out[0], outputs)
     if pairs.labels is not None:
         return _by_label(pairs, pairs.labels, outputs)
+    if pairs.kind == "views" and len(pairs.held_out) > 1:
+        return _by_view(pairs.held_out, outputs)
     part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
     return _by_pairs(part, outputs)
 
@@ -153,6 +155,17 @@ def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
     return Judge(found, found, relevant, own=True)
 
 
+def _by_view(parts: Sequence[Part], outputs: Both) -> Judge:
+    """Take every view as a query, and the other views of its item as relevant."""
+    first = parts[0].left
+    every = [first, *(part.right for part in parts if part.left is first)]
+    rows = _spread(parts[0].i, MOST_JUDGED // len(every))
+    found = outputs.left(np.concatenate([view.take(rows) for view in every]))
+    items = torch.arange(len(rows)).repeat(len(every))
+    relevant = (items[:, None] == items).fill_diagonal_(False)
+    return Judge(found, found, relevant, own=True)
+
+
 def _by_other_model(part: Part, outputs: Both) -> Judge:
     """Take the nearest rows by the other model as relevant."""
     rows = _spread(part.i)
@@ -164,15 +177,15 @@ def _by_other_model(part: Part, outputs: Both) -> Judge:
     return Judge(found, found, relevant, own=True)
 
 
-def _spread(rows: Rows) -> Rows:
-    """Return at most `MOST_JUDGED` of the rows, evenly spread."""
-    if len(rows) <= MOST_JUDGED:
+def _spread(rows: Rows, most: int = MOST_JUDGED) -> Rows:
+    """Return at most `most` of the rows, evenly spread."""
+    if len(rows) <= most:
         return rows
-    return rows[np.linspace(0, len(rows) - 1, MOST_JUDGED).astype(np.int64)]
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    """Copy the held-out pairs of several views into one small matrix per side."""
+    """Copy the held-out pairs of several trajectories into one small matrix per side."""
     left = np.concatenate([part.left.take(part.i) for part in parts])
     right = np.concatenate([part.right.take(part.j) for part in parts])
     # Each pair becomes one query with one partner.
