@@ -130,29 +130,28 @@ def _row_moments(vectors: Vectors, output: Outputs) -> PairMoments:
 
 
 def _by_pairs(part: Part, outputs: Both) -> Judge:
-    """Take left rows as queries, and all right rows that belong to one of them as the gallery."""
-    items = _spread(np.unique(part.i))
-    kept = np.flatnonzero(np.isin(part.i, items))
-    if len(kept) > 2 * MOST_JUDGED:
-        kept = kept[: 2 * MOST_JUDGED]
-    i, j = part.i[kept], part.j[kept]
-    queries, row = np.unique(i, return_inverse=True)
-    gallery, column = np.unique(j, return_inverse=True)
-    relevant = torch.zeros(len(queries), len(gallery), dtype=torch.bool)
-    relevant[torch.from_numpy(row), torch.from_numpy(column)] = True
+    """Take left rows as queries, and right rows that belong to one of them as the gallery."""
+    kept = np.flatnonzero(np.isin(part.i, _spread(np.unique(part.i))))
+    some = _spread(kept, 2 * MOST_JUDGED)
+    queries, gallery = np.unique(part.i[some]), np.unique(part.j[some])
     if len(gallery) < 2:
         raise EigenmapError(
             "All held-out pairs have the same right row, so codes cannot be compared on them; give more pairs."
         )
-    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant)
+    relevant = torch.zeros(len(queries), len(gallery), dtype=torch.bool)
+    i, j = part.i[kept], part.j[kept]  # also pairs not in `some`, since both of their rows may be
+    both = np.isin(i, queries) & np.isin(j, gallery)
+    relevant[np.searchsorted(queries, i[both]), np.searchsorted(gallery, j[both])] = True
+    own = torch.from_numpy(queries[:, None] == gallery) if part.left is part.right else None
+    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant, own)
 
 
 def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
     rows = _spread(np.unique(np.concatenate([part.i for part in pairs.held_out])))
     numbers = torch.from_numpy(labels[rows])
     found = outputs.left(pairs.left.take(rows))
-    relevant = (numbers[:, None] == numbers).fill_diagonal_(False)
-    return Judge(found, found, relevant, own=True)
+    own = torch.eye(len(rows), dtype=torch.bool)
+    return Judge(found, found, (numbers[:, None] == numbers) & ~own, own)
 
 
 def _by_view(parts: Sequence[Part], outputs: Both) -> Judge:
@@ -162,8 +161,8 @@ def _by_view(parts: Sequence[Part], outputs: Both) -> Judge:
     rows = _spread(parts[0].i, MOST_JUDGED // len(every))
     found = outputs.left(np.concatenate([view.take(rows) for view in every]))
     items = torch.arange(len(rows)).repeat(len(every))
-    relevant = (items[:, None] == items).fill_diagonal_(False)
-    return Judge(found, found, relevant, own=True)
+    own = torch.eye(len(found), dtype=torch.bool)
+    return Judge(found, found, (items[:, None] == items) & ~own, own)
 
 
 def _by_other_model(part: Part, outputs: Both) -> Judge:
@@ -174,7 +173,7 @@ def _by_other_model(part: Part, outputs: Both) -> Judge:
     similarity.fill_diagonal_(-torch.inf)
     nearest = similarity.topk(min(TOP, len(rows) - 1), dim=1).indices
     relevant = torch.zeros(len(rows), len(rows), dtype=torch.bool).scatter_(1, nearest, True)
-    return Judge(found, found, relevant, own=True)
+    return Judge(found, found, relevant, own=torch.eye(len(rows), dtype=torch.bool))
 
 
 def _spread(rows: Rows, most: int = MOST_JUDGED) -> Rows:
