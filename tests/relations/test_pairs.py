@@ -74,6 +74,15 @@ def test_blocks_are_the_rows_of_the_pairs() -> None:
     np.testing.assert_array_equal(np.concatenate([block.weights for block in found]), weights[i])
 
 
+def test_pairs_of_a_row_with_itself_are_left_out_of_one_space_however_it_is_given() -> None:
+    x = vectors()
+    rows = np.stack(
+        [np.repeat(np.arange(200), 2), np.stack([np.arange(200), np.roll(np.arange(200), 1)], 1).ravel()], 1
+    )
+    for found in (indexed(x, rows), indexed(x, rows, others=x)):
+        assert all(i != j for i, j in ends(found.fit) | ends(found.held_out))
+
+
 def test_views_are_all_pairs_of_vectors_of_one_row() -> None:
     pairs = views(vectors(), [vectors(seed=1), vectors(seed=2)])
     assert len(pairs.fit) == 3 and pairs.count == 3 * 180

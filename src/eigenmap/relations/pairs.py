@@ -176,7 +176,7 @@ def indexed(
     two_spaces = others is not None and others.n_features != x.n_features
     i, j = _checked_pairs(pairs, x, y)
     given = _checked_weights(weights, len(i))
-    if others is None:
+    if y is x:
         proper = i != j
         if not proper.any():
             raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
