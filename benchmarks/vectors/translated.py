@@ -116,7 +116,7 @@ def main(words: list[str] | None = None) -> None:
     protocol = {"set": given.set, "model": given.model, "pairs": parts.fit.count, "test": parts.test.count}
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else METHODS
-    measured(given.json, protocol, job, methods, measure)
+    measured(given.json, protocol, job, methods, measure, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:
