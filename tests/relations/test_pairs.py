@@ -56,6 +56,22 @@ def test_equal_rows_are_held_out_together() -> None:
     assert all(len({0, 1, 2, 3} & set(rows)) <= 1 for rows in left_out)
 
 
+def test_equal_rows_of_index_pairs_are_held_out_together() -> None:
+    rng = np.random.default_rng(0)
+    queries = Vectors(
+        rng.normal(size=(300, 5)).astype(np.float32)[np.repeat(np.arange(300), 4)]
+    )  # four clicks per query
+    rows = np.stack([np.arange(1200), rng.integers(300, size=1200)], 1)
+    for found in (indexed(queries, rows, others=vectors(300)), indexed(queries, rows)):
+        fit, held = things(found)
+        assert len({row // 4 for row in held}) == 30
+        if found.fit[0].left is found.fit[0].right:
+            assert not {row // 4 for row in fit} & {row // 4 for row in held}
+        assert not set(found.fit[0].i // 4) & {row // 4 for row in held}
+    classes = Vectors(rng.normal(size=(10, 5))[rng.integers(10, size=1200)])  # too few different rows
+    assert len(things(indexed(classes, rows, others=vectors(300)))[1]) == 120
+
+
 def test_few_different_partners_are_held_out_pair_by_pair() -> None:
     rng = np.random.default_rng(0)
     classes = rng.normal(size=(10, 5))[rng.integers(10, size=600)]

@@ -34,7 +34,7 @@ Kind = Literal["partners", "index pairs", "views", "second model", "lag", "label
 HELD_SHARE, FEWEST_HELD, MOST_HELD = 0.1, 16, 5_000
 """Share of the items that are held out, and bounds on their number."""
 LARGEST_KIN = 0.01
-"""Share of the pairs above which those that share a row are not held out: too many would be lost for fitting."""
+"""Share of the pairs or items above which those that share a row are not held out: too few would be left to fit to."""
 DRAWS = 4
 """Pairs drawn per labelled row."""
 NEIGHBOURS = 10
@@ -268,10 +268,17 @@ def _aligned(
 
 
 def _by_item(kind: Kind, every: Part, seed: int) -> VectorPairs:
-    """Hold out some left items with all of their pairs; in one space, no pair for fitting contains them."""
-    items = np.unique(every.i)
-    held = np.zeros(len(every.left), bool)
-    held[items[_held_rows(len(items), seed)]] = True
+    """Hold out some left items with all of their pairs; in one space, no pair for fitting contains them.
+
+    Equal rows are held out together: the documents of a held-out query would be known from the same query otherwise.
+    """
+    items, keys = np.unique(every.i), every.left.row_keys()
+    _, first, size = np.unique(keys[items], return_index=True, return_counts=True)
+    different = items[np.sort(first[size <= max(1, LARGEST_KIN * len(items))])]
+    if len(different) >= 2 * FEWEST_HELD:
+        held = np.isin(keys, keys[different[_held_rows(len(different), seed)]])
+    else:  # too few different rows to hold some of them out
+        held = np.isin(np.arange(len(keys)), items[_held_rows(len(items), seed)])
     test = held[every.i]
     free = ~test if every.right is not every.left else ~(test | held[every.j])
     return VectorPairs(kind, [every.where(free)], [every.where(test)])
