@@ -72,6 +72,17 @@ def test_equal_rows_of_index_pairs_are_held_out_together() -> None:
     assert len(things(indexed(classes, rows, others=vectors(300)))[1]) == 120
 
 
+def test_equal_rows_of_labels_and_views_are_held_out_together() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)[np.repeat(np.arange(300), 2)]
+    found = labelled(Vectors(rows), np.arange(600) // 60)
+    fit, held = things(found)
+    assert not {row // 2 for row in fit} & {row // 2 for row in held}
+    assert len({row // 2 for row in held}) == 30 and len(fit | held) == 600
+    found = views(vectors(600), [vectors(600, seed=1), Vectors(rows)])  # two items share their third view
+    fit, held = things(found)
+    assert not {row // 2 for row in fit} & {row // 2 for row in held} and len(held) == 30
+
+
 def test_few_different_partners_are_held_out_pair_by_pair() -> None:
     rng = np.random.default_rng(0)
     classes = rng.normal(size=(10, 5))[rng.integers(10, size=600)]
