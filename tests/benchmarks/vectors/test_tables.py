@@ -81,6 +81,14 @@ def test_what_was_tried_is_told_of_goals_that_are_not_met(tmp_path: Path) -> Non
         assert ("- Emoji" in lines) is told
 
 
+def test_a_length_that_some_splits_lack_has_no_figure(tmp_path: Path) -> None:
+    for seed, lengths in enumerate(((32,), (32, 64))):
+        scores = {"two-spaces": {32: 0.3, 64: 0.4}, "neural-chosen": dict.fromkeys(lengths, 0.5)}
+        harness.write(tmp_path / f"emoji-s{seed}.json", result(scores, seed, pairs=9, test=9))
+    page = "\n".join(tables.pictures(Found(tmp_path)))
+    assert "| 0.300 ± 0.000 | 0.400 ± 0.000 |" in page and "| **0.500 ± 0.000** | – |" in page
+
+
 def test_a_time_on_a_busy_machine_leaves_a_goal_open(stored: Path) -> None:
     row = {"method": "linear", "seconds": 900.0, "cpu_seconds": 100.0, "load": 30.0, "threads": 1, "cores": 2}
     for cpu, met in ((100.0, None), (200.0, False)):
