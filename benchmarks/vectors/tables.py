@@ -53,9 +53,9 @@ settings. Each test query then searches for its own partner among the 4,000 part
 length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG@10, mean ± sample standard deviation
 over splits; a dash means that the codes of some split are shorter. A Matryoshka head, CSR and our neural head see the
 same number of batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing.
-MiniLM's products were float32 on the GPU, bfloat16 on some CPUs. Debian's lists change: codes from pairs and a new
-model on old vectors use all 59,674 pairs of one day, codes without labels 20,000 pairs of that day or earlier, and few
-bytes 20,000 pairs of a later day."""
+MiniLM's products were float32 on the GPU, bfloat16 on some CPUs. Debian's lists change: codes from all pairs and a new
+model on old vectors use all 59,674 pairs of one day, the others 20,000 pairs of a later day. Of WordNet, codes from few
+pairs and without labels use 20,000 pairs."""
 
 
 def page(results: Path) -> str:
