@@ -54,8 +54,8 @@ length, a prefix of the longest one (CSR: its largest entries). Figures are nDCG
 over splits; a dash means that the codes of some split are shorter. A Matryoshka head, CSR and our neural head see the
 same number of batches of the same size. `python -m benchmarks vectors missing` lists the runs that are missing.
 MiniLM's products were float32 on the GPU, bfloat16 on some CPUs. Debian's lists change: codes from all pairs and a new
-model on old vectors use all 59,674 pairs of one day, the others 20,000 pairs of a later day. Of WordNet, codes from few
-pairs and without labels use 20,000 pairs."""
+model on old vectors use all 59,674 pairs of one day; codes from few pairs, without labels and of few bytes use 20,000
+pairs of a later day, the first two also of WordNet."""
 
 
 def page(results: Path) -> str:
