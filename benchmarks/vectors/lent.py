@@ -34,7 +34,7 @@ import numpy as np
 
 from benchmarks.common import harness
 from benchmarks.vectors import RESULTS, paired, sets, translated, unlabelled, variants
-from benchmarks.vectors.rows import with_origin
+from benchmarks.vectors.rows import require_same_texts, with_origin
 from benchmarks.vectors.study import PAIRED, UNLABELLED
 
 PAUSE, PACKED_EVERY = 0.5, 20.0
@@ -281,6 +281,7 @@ def merge(given: argparse.Namespace) -> int:
         rows = {row["method"]: row for row in with_origin(harness.stored_rows(there, new["protocol"]), there)}
         kept = len(rows)
         rows |= {row["method"]: row for row in with_origin(new["rows"], file)}
+        require_same_texts(rows.values(), there)
         harness.write(there, {**new, "rows": list(rows.values())})
         print(f"{name}: {', '.join(row['method'] for row in new['rows'])} (beside {kept} rows)")
     return 0

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from benchmarks.common import harness
 from benchmarks.vectors.models import Bert, BertShape, MiniLM, Rows, Table, TextModel, WordLlama, embed_tokens
-from benchmarks.vectors.prepare import sides
+from benchmarks.vectors.prepare import facts, sides
 
 WORDS = "embeddings.word_embeddings.weight"
 BATCH_TOKENS = {"cpu": 8_192, "cuda": 262_144}
@@ -41,7 +41,9 @@ def pack(folder: Path, sources: Sequence[tuple[str, Path]], models: dict[str, Te
     for name, source in sources:
         about = folder / "sets" / name
         about.mkdir(parents=True, exist_ok=True)
-        texts |= {f"{name}/{side.name}": side.texts for side in sides(name, source, None, about)}
+        both = list(sides(name, source, None, about))
+        texts |= {f"{name}/{side.name}": side.texts for side in both}
+        harness.write(about / "about.json", {"set": name, "sides": {side.name: facts(side) for side in both}})
     for name, model in models.items():
         tokens = {side: model.tokens(some) for side, some in texts.items()}
         used = np.unique(np.concatenate([np.asarray(each, np.int64) for some in tokens.values() for each in some]))

@@ -104,7 +104,11 @@ def main(words: list[str] | None = None) -> None:
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else ALL_PAIRS
-    measured(given.json, protocol, job, methods, lambda name: measure(name, parts, given.seed, given.neural))
+
+    def measured_by(name: str) -> dict[str, Any]:
+        return measure(name, parts, given.seed, given.neural)
+
+    measured(given.json, protocol, job, methods, measured_by, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:

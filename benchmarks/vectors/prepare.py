@@ -60,7 +60,7 @@ def prepare(given: argparse.Namespace, models: dict[str, TextModel]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     about: dict[str, Any] = {**harness.environment(), "set": given.set, "sides": {}, "models": {}}
     for side in sides(given.set, given.source, given.count, folder):
-        about["sides"][side.name] = {"texts": len(side.texts), "sha256": _digest(side.texts)}
+        about["sides"][side.name] = facts(side)
         for name, model in models.items():
             file = folder / f"{side.name}.{name}.npy"
             rows = in_parts(model, side.texts, folder / "parts" / f"{side.name}.{name}", print)
@@ -68,6 +68,11 @@ def prepare(given: argparse.Namespace, models: dict[str, TextModel]) -> None:
             print(f"{file}: {rows.shape[0]:,} x {rows.shape[1]}", flush=True)
             about["models"][name] = {"features": int(rows.shape[1]), **getattr(model, "about", {})}
     harness.write(folder / "about.json", about)
+
+
+def facts(side: Side) -> dict[str, Any]:
+    """Return the number and the digest of the texts of a side."""
+    return {"texts": len(side.texts), "sha256": _digest(side.texts)}
 
 
 def sides(name: str, source: Path, count: int | None, folder: Path) -> Iterator[Side]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import harness
+from benchmarks.common.errors import BenchmarkError
 
 Row = dict[str, Any]
 ORIGIN = ("date", "commit", "device", "torch")
@@ -21,21 +22,36 @@ def measured(
     job: dict[str, Any],
     methods: Iterable[str],
     measure: Callable[[str], Row],
+    texts: str | None = None,
     **facts: Any,
 ) -> list[Row]:
-    """One row per method, written to the file as soon as it is measured."""
+    """One row per method, written to the file as soon as it is measured; all of them from the same texts.
+
+    `texts` is a digest of the texts of the set, which change where a set is made of a distribution's lists of packages.
+    """
     rows = {row["method"]: row for row in with_origin(harness.stored_rows(file, protocol), file)}
+    known = {} if texts is None else {"texts": texts}
+    require_same_texts([*rows.values(), known], file)
     for name in methods:
         if name in rows:
             continue
         began = time.perf_counter()
         row = {"method": name, **measure(name)}
         about = harness.environment()
-        rows[name] = {**row, **{word: about[word] for word in ORIGIN}}
+        rows[name] = {**row, **{word: about[word] for word in ORIGIN}, **known}
         print(f"{file.stem} {name}: {_short(row)} ({time.perf_counter() - began:.0f} s)", flush=True)
         result = {**about, **facts, "protocol": protocol, "job": job, "rows": list(rows.values())}
         harness.write(file, result)
     return list(rows.values())
+
+
+def require_same_texts(rows: Iterable[Row], file: Path) -> None:
+    """Raise if rows of one result are of different texts, and so of different splits."""
+    if len({row["texts"] for row in rows if "texts" in row}) > 1:
+        raise BenchmarkError(
+            f"The rows of {file.name} and the new ones are of different texts: move the file away, and measure all of "
+            "its rows on the new texts."
+        )
 
 
 def with_origin(rows: Iterable[Row], file: Path) -> list[Row]:

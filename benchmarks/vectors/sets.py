@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +58,14 @@ def load_pairs(data: Path, name: str, left: str, right: str | None = None) -> Pa
     if len(pairs.left) != len(pairs.right):
         raise BenchmarkError(f"The sides of {data / name} have {len(pairs.left):,} and {len(pairs.right):,} rows.")
     return pairs
+
+
+def texts(data: Path, name: str) -> str | None:
+    """Return a digest of the texts of a set, or None if it has none or they are not known."""
+    file = data / name / "about.json"
+    sides = json.loads(file.read_text(encoding="utf-8")).get("sides", {}) if file.is_file() else {}
+    digests = [sides[side]["sha256"] for side in sorted(sides)]
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()[:12] if digests else None
 
 
 def split(pairs: Pairs, seed: int, fit: int | None = None, test: int = TEST) -> Split:

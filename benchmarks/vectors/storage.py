@@ -231,7 +231,8 @@ def main(words: list[str] | None = None) -> None:
         "documents": parts.fit.count + parts.test.count,
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
-    measured(given.json, protocol, job, given.methods.split(",") if given.methods else rows(), measure)
+    methods = given.methods.split(",") if given.methods else rows()
+    measured(given.json, protocol, job, methods, measure, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:

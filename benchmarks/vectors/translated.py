@@ -11,6 +11,7 @@ features and its rate are chosen on held-out pairs. `correlation` is the sum of 
 from __future__ import annotations
 
 import argparse
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from torch import nn
 from benchmarks.vectors import ours, rivals, sets, trained
 from benchmarks.vectors.rows import measured
 from benchmarks.vectors.scores import Encoder, by_length, ndcg
-from benchmarks.vectors.sets import Floats, Pairs
+from benchmarks.vectors.sets import Floats, Pairs, Split
 
 METHODS = ("prefix", "pca", "cca", "one-space", "two-spaces", "neural", "deep-cca")
 SETS = {"french": 4_000, "german": 4_000, "japanese": 1_500}
@@ -32,16 +33,16 @@ COMPONENTS, RATES = (32, 128), (1e-4, 1e-3)
 CORRELATED = 32
 
 
-def deep_cca(pairs: Pairs, seed: int) -> Encoder:
-    """Fit deep CCA with the best of some settings on held-out pairs."""
-    parts = sets.held_out(pairs, seed)
+def deep_cca(pairs: Pairs, seed: int, parts: Split | None = None) -> tuple[Encoder, dict[str, Any]]:
+    """Fit deep CCA with the best of some settings on held-out pairs; `parts` divides the pairs in another way."""
+    parts = parts or sets.held_out(pairs, seed)
+    lengths = [length for length in sets.LENGTHS if length <= min(COMPONENTS)]
     tried = []
-    for components in COMPONENTS:
-        for rate in RATES:
-            encode = _deep_cca(parts.fit, seed, components, rate)
-            lengths = [length for length in sets.LENGTHS if length <= components]
-            tried.append((np.mean([ndcg(encode, parts.test, [d]) for d in lengths if d <= min(COMPONENTS)]), encode))
-    return max(tried, key=lambda one: one[0])[1]
+    for components, rate in product(COMPONENTS, RATES):
+        encode = _deep_cca(parts.fit, seed, components, rate)
+        tried.append((ndcg(encode, parts.test, lengths), encode, {"components": components, "rate": rate}))
+    quality, encode, settings = max(tried, key=lambda one: one[0])
+    return encode, {"settings": settings, "quality": quality, "tried": [one[0] for one in tried]}
 
 
 def _deep_cca(pairs: Pairs, seed: int, components: int, rate: float) -> Encoder:
@@ -81,9 +82,11 @@ def _deep_cca(pairs: Pairs, seed: int, components: int, rate: float) -> Encoder:
 
 def encoder_of(name: str, pairs: Pairs, seed: int) -> tuple[Encoder, dict[str, Any]]:
     """A method fitted to translated pairs."""
-    plain = {"prefix": rivals.prefix, "pca": rivals.pca, "cca": rivals.cca, "deep-cca": deep_cca}
+    plain = {"prefix": rivals.prefix, "pca": rivals.pca, "cca": rivals.cca}
     if name in plain:
         return plain[name](pairs, seed), {}
+    if name == "deep-cca":
+        return deep_cca(pairs, seed)
     options: dict[str, Any] = {} if name == "one-space" else {"two_spaces": True}
     model = ours.fitted(pairs, seed, **options, **({"solver": "neural"} if name == "neural" else {}))
     return ours.encoder(model), ours.facts(model)
@@ -116,7 +119,7 @@ def main(words: list[str] | None = None) -> None:
     protocol = {"set": given.set, "model": given.model, "pairs": parts.fit.count, "test": parts.test.count}
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else METHODS
-    measured(given.json, protocol, job, methods, measure)
+    measured(given.json, protocol, job, methods, measure, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:

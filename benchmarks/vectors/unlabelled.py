@@ -86,7 +86,7 @@ def main(words: list[str] | None = None) -> None:
 
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else METHODS
-    measured(given.json, protocol, job, methods, measure)
+    measured(given.json, protocol, job, methods, measure, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:

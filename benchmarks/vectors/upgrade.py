@@ -116,7 +116,8 @@ def main(words: list[str] | None = None) -> None:
 
     protocol = {"set": given.set, "queries": NEW, "documents": OLD, "things": new.fit.count, "test": new.test.count}
     methods = given.methods.split(",") if given.methods else METHODS
-    measured(given.json, protocol, {"set": given.set, "seed": given.seed}, methods, measure)
+    job = {"set": given.set, "seed": given.seed}
+    measured(given.json, protocol, job, methods, measure, sets.texts(given.data, given.set))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -11,6 +11,7 @@ import torch
 
 import eigenmap as em
 from eigenmap import EigenmapError
+from eigenmap.data.vectors.pairs import load_labels
 from eigenmap.fitting.vectors import fit_vectors, scores_of
 from tests.compatibility.recording import StopAt, StoppedError
 from tests.linear.planted import planted, two_spaces
@@ -129,6 +130,13 @@ def test_a_file_of_pairs_is_read_by_its_type(tmp_path: Path) -> None:
     indexed = fit_vectors(tmp_path / "x.npy", pairs=str(tmp_path / "rows.npy"), **QUIET)
     assert partners.training["vectors"]["relation"] == "partners"
     assert indexed.training["vectors"]["relation"] == "index pairs"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_labels_of_a_text_file_are_its_lines(tmp_path: Path, encoding: str) -> None:
+    lines = [f"group\u2028{row % 2}" for row in range(4)]  # a separator that ends no line
+    (tmp_path / "labels.txt").write_text("\n".join(lines) + "\n", encoding=encoding)
+    assert load_labels(tmp_path / "labels.txt").tolist() == lines
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from eigenmap.linear.choice import SLACK, PairAlignment, shortest
 from eigenmap.linear.collect import agreed
 from eigenmap.linear.finding import judged_lengths
 from eigenmap.relations.lagged import lagged
-from eigenmap.relations.pairs import labelled, mutual_neighbours, second
+from eigenmap.relations.pairs import indexed, labelled, mutual_neighbours, second, views
 from tests.linear.planted import planted, two_spaces
 from tests.linear.test_moments import sums
 
@@ -108,6 +108,28 @@ def test_labels_bring_forward_what_tells_classes_apart() -> None:
     x = np.hstack([4 * rng.normal(size=(1000, 10)), np.eye(5)[labels] + 0.3 * rng.normal(size=(1000, 5))])
     found = solve(labelled(Vectors(x), labels))
     assert found.winner == "pairs" and found.scores["ours"][8] > found.scores["pca"][8] + 0.2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_views_that_find_each_other_score_fully(count: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 8))
+    others = [Vectors(x + 1e-3 * rng.normal(size=x.shape)) for _ in range(count)]
+    found = solve(views(Vectors(x), others))
+    assert all(found.scores[name][8] > 0.999 for name in ("ours", "pca", "prefix"))
+    assert found.held_out == (40 if count == 1 else 40 * (1 + count))
+
+
+@pytest.mark.parametrize("partners", [5, 49])
+def test_index_pairs_of_whole_groups_score_fully(partners: int) -> None:
+    rng = np.random.default_rng(0)
+    group = np.arange(4_000) % (4_000 // (partners + 1))
+    centres = rng.normal(size=(group.max() + 1, 8))
+    x = Vectors(centres[group] + 1e-3 * rng.normal(size=(4_000, 8)))
+    every = np.argwhere((group[:, None] == group) & ~np.eye(4_000, dtype=bool))
+    found = solve(indexed(x, rng.permutation(every)))
+    assert all(found.scores[name][8] > 0.99 for name in ("ours", "pca", "prefix"))
+    assert found.held_out == 400
 
 
 def test_codes_are_those_of_a_model(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_what_ties_with_the_partner_comes_before_it() -> None:
 def test_a_query_is_left_out_of_its_own_ranking() -> None:
     rows = torch.eye(4)
     relevant = ~torch.eye(4, dtype=torch.bool)
-    assert Judge(rows, rows, relevant, own=True).scores(rows, rows, [4]) == {4: 1.0}
+    found = Judge(rows, rows, relevant, own=~relevant)
+    assert found.scores(rows, rows, [4]) == {4: 1.0} and found.recall(rows, rows, [4]) == {4: 1.0}
 
 
 def test_lengths_are_doubled_up_to_all_features() -> None:

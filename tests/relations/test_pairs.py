@@ -56,6 +56,33 @@ def test_equal_rows_are_held_out_together() -> None:
     assert all(len({0, 1, 2, 3} & set(rows)) <= 1 for rows in left_out)
 
 
+def test_equal_rows_of_index_pairs_are_held_out_together() -> None:
+    rng = np.random.default_rng(0)
+    queries = Vectors(
+        rng.normal(size=(300, 5)).astype(np.float32)[np.repeat(np.arange(300), 4)]
+    )  # four clicks per query
+    rows = np.stack([np.arange(1200), rng.integers(300, size=1200)], 1)
+    for found in (indexed(queries, rows, others=vectors(300)), indexed(queries, rows)):
+        fit, held = things(found)
+        assert len({row // 4 for row in held}) == 30
+        if found.fit[0].left is found.fit[0].right:
+            assert not {row // 4 for row in fit} & {row // 4 for row in held}
+        assert not set(found.fit[0].i // 4) & {row // 4 for row in held}
+    classes = Vectors(rng.normal(size=(10, 5))[rng.integers(10, size=1200)])  # too few different rows
+    assert len(things(indexed(classes, rows, others=vectors(300)))[1]) == 120
+
+
+def test_equal_rows_of_labels_and_views_are_held_out_together() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)[np.repeat(np.arange(300), 2)]
+    found = labelled(Vectors(rows), np.arange(600) // 60)
+    fit, held = things(found)
+    assert not {row // 2 for row in fit} & {row // 2 for row in held}
+    assert len({row // 2 for row in held}) == 30 and len(fit | held) == 600
+    found = views(vectors(600), [vectors(600, seed=1), Vectors(rows)])  # two items share their third view
+    fit, held = things(found)
+    assert not {row // 2 for row in fit} & {row // 2 for row in held} and len(held) == 30
+
+
 def test_few_different_partners_are_held_out_pair_by_pair() -> None:
     rng = np.random.default_rng(0)
     classes = rng.normal(size=(10, 5))[rng.integers(10, size=600)]
@@ -72,6 +99,15 @@ def test_blocks_are_the_rows_of_the_pairs() -> None:
     np.testing.assert_array_equal(np.concatenate([block.left for block in found]), x.array[i])
     np.testing.assert_array_equal(np.concatenate([block.right for block in found]), y.array[j])
     np.testing.assert_array_equal(np.concatenate([block.weights for block in found]), weights[i])
+
+
+def test_pairs_of_a_row_with_itself_are_left_out_of_one_space_however_it_is_given() -> None:
+    x = vectors()
+    rows = np.stack(
+        [np.repeat(np.arange(200), 2), np.stack([np.arange(200), np.roll(np.arange(200), 1)], 1).ravel()], 1
+    )
+    for found in (indexed(x, rows), indexed(x, rows, others=x)):
+        assert all(i != j for i, j in ends(found.fit) | ends(found.held_out))
 
 
 def test_views_are_all_pairs_of_vectors_of_one_row() -> None:

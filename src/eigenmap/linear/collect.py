@@ -93,6 +93,8 @@ def judge_of(pairs: VectorPairs, outputs: Both) -> Judge:
         return _by_other_model(pairs.held_out[0], outputs)
     if pairs.labels is not None:
         return _by_label(pairs, pairs.labels, outputs)
+    if pairs.kind == "views" and len(pairs.held_out) > 1:
+        return _by_view(pairs.held_out, outputs)
     part = _joined(pairs.held_out) if len(pairs.held_out) > 1 else pairs.held_out[0]
     return _by_pairs(part, outputs)
 
@@ -128,29 +130,39 @@ def _row_moments(vectors: Vectors, output: Outputs) -> PairMoments:
 
 
 def _by_pairs(part: Part, outputs: Both) -> Judge:
-    """Take left rows as queries, and all right rows that belong to one of them as the gallery."""
-    items = _spread(np.unique(part.i))
-    kept = np.flatnonzero(np.isin(part.i, items))
-    if len(kept) > 2 * MOST_JUDGED:
-        kept = kept[: 2 * MOST_JUDGED]
-    i, j = part.i[kept], part.j[kept]
-    queries, row = np.unique(i, return_inverse=True)
-    gallery, column = np.unique(j, return_inverse=True)
-    relevant = torch.zeros(len(queries), len(gallery), dtype=torch.bool)
-    relevant[torch.from_numpy(row), torch.from_numpy(column)] = True
+    """Take left rows as queries, and right rows that belong to one of them as the gallery."""
+    kept = np.flatnonzero(np.isin(part.i, _spread(np.unique(part.i))))
+    some = _spread(kept, 2 * MOST_JUDGED)
+    queries, gallery = np.unique(part.i[some]), np.unique(part.j[some])
     if len(gallery) < 2:
         raise EigenmapError(
             "All held-out pairs have the same right row, so codes cannot be compared on them; give more pairs."
         )
-    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant)
+    relevant = torch.zeros(len(queries), len(gallery), dtype=torch.bool)
+    i, j = part.i[kept], part.j[kept]  # also pairs not in `some`, since both of their rows may be
+    both = np.isin(i, queries) & np.isin(j, gallery)
+    relevant[np.searchsorted(queries, i[both]), np.searchsorted(gallery, j[both])] = True
+    own = torch.from_numpy(queries[:, None] == gallery) if part.left is part.right else None
+    return Judge(outputs.left(part.left.take(queries)), outputs.right(part.right.take(gallery)), relevant, own)
 
 
 def _by_label(pairs: VectorPairs, labels: Rows, outputs: Both) -> Judge:
     rows = _spread(np.unique(np.concatenate([part.i for part in pairs.held_out])))
     numbers = torch.from_numpy(labels[rows])
     found = outputs.left(pairs.left.take(rows))
-    relevant = (numbers[:, None] == numbers).fill_diagonal_(False)
-    return Judge(found, found, relevant, own=True)
+    own = torch.eye(len(rows), dtype=torch.bool)
+    return Judge(found, found, (numbers[:, None] == numbers) & ~own, own)
+
+
+def _by_view(parts: Sequence[Part], outputs: Both) -> Judge:
+    """Take every view as a query, and the other views of its item as relevant."""
+    first = parts[0].left
+    every = [first, *(part.right for part in parts if part.left is first)]
+    rows = _spread(parts[0].i, MOST_JUDGED // len(every))
+    found = outputs.left(np.concatenate([view.take(rows) for view in every]))
+    items = torch.arange(len(rows)).repeat(len(every))
+    own = torch.eye(len(found), dtype=torch.bool)
+    return Judge(found, found, (items[:, None] == items) & ~own, own)
 
 
 def _by_other_model(part: Part, outputs: Both) -> Judge:
@@ -161,18 +173,18 @@ def _by_other_model(part: Part, outputs: Both) -> Judge:
     similarity.fill_diagonal_(-torch.inf)
     nearest = similarity.topk(min(TOP, len(rows) - 1), dim=1).indices
     relevant = torch.zeros(len(rows), len(rows), dtype=torch.bool).scatter_(1, nearest, True)
-    return Judge(found, found, relevant, own=True)
+    return Judge(found, found, relevant, own=torch.eye(len(rows), dtype=torch.bool))
 
 
-def _spread(rows: Rows) -> Rows:
-    """Return at most `MOST_JUDGED` of the rows, evenly spread."""
-    if len(rows) <= MOST_JUDGED:
+def _spread(rows: Rows, most: int = MOST_JUDGED) -> Rows:
+    """Return at most `most` of the rows, evenly spread."""
+    if len(rows) <= most:
         return rows
-    return rows[np.linspace(0, len(rows) - 1, MOST_JUDGED).astype(np.int64)]
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    """Copy the held-out pairs of several views into one small matrix per side."""
+    """Copy the held-out pairs of several trajectories into one small matrix per side."""
     left = np.concatenate([part.left.take(part.i) for part in parts])
     right = np.concatenate([part.right.take(part.j) for part in parts])
     # Each pair becomes one query with one partner.

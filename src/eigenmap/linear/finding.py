@@ -32,14 +32,14 @@ class Judge:
         queries: (n, d) rows of the left side.
         gallery: (m, d') rows of the right side.
         relevant: (n, m) booleans, whether a gallery row belongs to a query.
-        own: whether query i is gallery row i, which is then excluded from its ranking.
+        own: (n, m) booleans, whether a gallery row is the query itself, which is then excluded from its ranking.
 
     """
 
     queries: Tensor
     gallery: Tensor
     relevant: Tensor
-    own: bool = False
+    own: Tensor | None = None
 
     def scores(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
         """Return the nDCG@10 of codes of the queries and the gallery at each length."""
@@ -66,12 +66,12 @@ class Judge:
     def _nearest(self, left: Tensor, right: Tensor) -> Tensor:
         """Return (n, m), whether a gallery row is among the ten nearest of a query."""
         similarity = self._similarity(left, right)
-        listed = similarity.topk(min(TOP, similarity.shape[1] - self.own), dim=1).indices
+        listed = similarity.topk(min(TOP, similarity.shape[1] - (self.own is not None)), dim=1).indices
         return torch.zeros(similarity.shape, dtype=torch.bool).scatter_(1, listed, True)
 
     def _similarity(self, left: Tensor, right: Tensor) -> Tensor:
         similarity = normalize(left.float(), dim=1) @ normalize(right.float(), dim=1).T
-        return similarity.fill_diagonal_(-torch.inf) if self.own else similarity
+        return similarity if self.own is None else similarity.masked_fill_(self.own, -torch.inf)
 
     @cached_property
     def _partner(self) -> Tensor | None:
@@ -80,8 +80,8 @@ class Judge:
 
     def _score(self, similarity: Tensor) -> float:
         """Return the nDCG@10 of cosines, up to a factor of each query; they are overwritten."""
-        if self.own:
-            similarity.fill_diagonal_(-torch.inf)
+        if self.own is not None:
+            similarity.masked_fill_(self.own, -torch.inf)
         if self._partner is None:
             return ndcg(similarity, self.relevant)
         rank = similarity.ge_(similarity.gather(1, self._partner)).sum(1)  # in place: far quicker than sorting

@@ -34,7 +34,7 @@ Kind = Literal["partners", "index pairs", "views", "second model", "lag", "label
 HELD_SHARE, FEWEST_HELD, MOST_HELD = 0.1, 16, 5_000
 """Share of the items that are held out, and bounds on their number."""
 LARGEST_KIN = 0.01
-"""Share of the pairs above which those that share a row are not held out: too many would be lost for fitting."""
+"""Share of the pairs or items above which those that share a row are not held out: too few would be left to fit to."""
 DRAWS = 4
 """Pairs drawn per labelled row."""
 NEIGHBOURS = 10
@@ -125,7 +125,7 @@ def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) ->
         raise EigenmapError(
             f"Every row of {y.name} equals the same row of {x.name}, so there is nothing to learn; give other partners."
         )
-    held, kin = _held_partners(x, y, seed)
+    held, kin = _held_aligned([x, y], seed)
     return _aligned("partners", [(x, y)], held, two_spaces, kin)
 
 
@@ -140,7 +140,8 @@ def views(x: Vectors, others: Sequence[Vectors], seed: int = 0) -> VectorPairs:
             )
         if _all_equal(x, other):
             raise EigenmapError(f"Every row of {other.name} equals the same row of {x.name}; give a different view.")
-    return _aligned("views", list(combinations([x, *others], 2)), _held_rows(len(x), seed), False)
+    held, kin = _held_aligned([x, *others], seed)
+    return _aligned("views", list(combinations([x, *others], 2)), held, False, kin)
 
 
 def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
@@ -159,8 +160,7 @@ def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs
     known = np.flatnonzero(numbers >= 0)
     if not len(known) or np.unique(numbers[known]).size < 2:
         raise EigenmapError("The labels must contain at least two classes.")
-    held = np.zeros(len(x), bool)
-    held[known[_held_rows(len(known), seed)]] = True
+    held = _held_items(x, known, seed)
     i, j = _same_class(numbers, known[~held[known]], rng, DRAWS)
     test_i, test_j = _same_class(numbers, known[held[known]], rng, 1)
     if not len(i) or not len(test_i):
@@ -176,7 +176,7 @@ def indexed(
     two_spaces = others is not None and others.n_features != x.n_features
     i, j = _checked_pairs(pairs, x, y)
     given = _checked_weights(weights, len(i))
-    if others is None:
+    if y is x:
         proper = i != j
         if not proper.any():
             raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
@@ -225,34 +225,52 @@ def _held_rows(n: int, seed: int) -> Rows:
     return np.sort(np.random.default_rng(seed).permutation(n)[:count])
 
 
-def _held_partners(x: Vectors, y: Vectors, seed: int) -> tuple[Rows, Rows]:
-    """Draw the pairs to hold out, and name their kin, which nothing may use: other pairs that contain an equal row.
+def _held_items(x: Vectors, items: Rows, seed: int) -> npt.NDArray[np.bool_]:
+    """Draw items of x to hold out, and return a mask of their rows and of all rows equal to one of them.
+
+    Without the latter, the documents of a held-out query would be known from the same query in another row.
+    """
+    keys = x.row_keys()
+    _, first, size = np.unique(keys[items], return_index=True, return_counts=True)
+    different = items[np.sort(first[size <= max(1, LARGEST_KIN * len(items))])]
+    if len(different) >= 2 * FEWEST_HELD:
+        return np.isin(keys, keys[different[_held_rows(len(different), seed)]])
+    held = np.zeros(len(x), bool)  # too few different rows to hold some of them out
+    held[items[_held_rows(len(items), seed)]] = True
+    return held
+
+
+def _held_aligned(sides: Sequence[Vectors], seed: int) -> tuple[Rows, Rows]:
+    """Draw the items to hold out, and name their kin, which nothing may use: other items that contain an equal row.
 
     Without this, the held-out partner of a picture would be known from another picture with the same caption.
     """
-    groups = _kinship(x, y)
+    count = len(sides[0])
+    groups = _kinship(sides)
     if groups is not None:
         members, first, size = np.unique(groups, return_index=True, return_counts=True)
-        usable = np.flatnonzero(size <= max(1, LARGEST_KIN * len(x)))
+        usable = np.flatnonzero(size <= max(1, LARGEST_KIN * count))
         if len(usable) >= 2 * FEWEST_HELD:
             drawn = usable[_held_rows(len(usable), seed)]
             held = np.sort(first[drawn])
             return held, np.setdiff1d(np.flatnonzero(np.isin(groups, members[drawn])), held)
-    return _held_rows(len(x), seed), np.zeros(0, np.int64)  # too few different partners to hold some of them out
+    return _held_rows(count, seed), np.zeros(0, np.int64)  # too few different partners to hold some of them out
 
 
-def _kinship(x: Vectors, y: Vectors) -> Rows | None:
-    """Number the pairs: pairs that contain an equal row, also by way of others, share a number. None if all differ."""
-    keys = [side.row_keys() for side in (x, y)]
-    if all(len(np.unique(key)) == len(key) for key in keys):
+def _kinship(sides: Sequence[Vectors]) -> Rows | None:
+    """Number the items: those that contain an equal row, also by way of others, share a number. None if all differ."""
+    numbers = [np.unique(side.row_keys(), return_inverse=True)[1] for side in sides]
+    count = len(sides[0])
+    if all(int(number.max()) + 1 == count for number in numbers):
         return None
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    left, right = (np.unique(key, return_inverse=True)[1] for key in keys)
-    n = int(left.max()) + 1
-    joined = coo_matrix((np.ones(len(left), bool), (left, n + right)), shape=(n + len(right),) * 2)
-    groups: Rows = connected_components(joined, directed=False)[1][left].astype(np.int64)
+    starts = np.cumsum([0, *(int(number.max()) + 1 for number in numbers)])
+    nodes = [start + number for start, number in zip(starts, numbers, strict=False)]
+    ends = np.tile(nodes[0], len(sides) - 1), np.concatenate(nodes[1:])
+    joined = coo_matrix((np.ones(len(ends[0]), bool), ends), shape=(starts[-1],) * 2)
+    groups: Rows = connected_components(joined, directed=False)[1][nodes[0]].astype(np.int64)
     return groups
 
 
@@ -269,9 +287,7 @@ def _aligned(
 
 def _by_item(kind: Kind, every: Part, seed: int) -> VectorPairs:
     """Hold out some left items with all of their pairs; in one space, no pair for fitting contains them."""
-    items = np.unique(every.i)
-    held = np.zeros(len(every.left), bool)
-    held[items[_held_rows(len(items), seed)]] = True
+    held = _held_items(every.left, np.unique(every.i), seed)
     test = held[every.i]
     free = ~test if every.right is not every.left else ~(test | held[every.j])
     return VectorPairs(kind, [every.where(free)], [every.where(test)])

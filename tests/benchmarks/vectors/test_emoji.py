@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,28 @@ def test_pictures_of_test_emoji_are_not_fitted_to(tmp_path: Path, monkeypatch: p
     rows = {row["method"]: row for row in json.loads(file.read_text())["rows"]}
     assert rows["two-spaces"]["scores"]["8"]["ndcg@10"] > 0.8 and 0 < rows["cca"]["correlation"] <= 8
     assert set(emoji.METHODS) <= {*translated.METHODS, "neural-chosen"}
+
+
+def test_deep_cca_is_chosen_on_names_that_it_was_not_fitted_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    names = rng.normal(size=(150, 6)).astype(np.float32)
+    pairs = Pairs(rng.normal(size=(300, 6)).astype(np.float32), np.repeat(names, 2, axis=0))
+    fitted: list[Pairs] = []
+    judged: list[Pairs] = []
+
+    def fit(pairs: Pairs, seed: int, components: int, rate: float) -> Any:
+        fitted.append(pairs)
+        return lambda rows, side, length: rows[:, :length]
+
+    def score(encode: Any, pairs: Pairs, lengths: Any) -> float:
+        judged.append(pairs)
+        return float(len(fitted))
+
+    monkeypatch.setattr(translated, "_deep_cca", fit)
+    monkeypatch.setattr(translated, "ndcg", score)
+    _, about = emoji.encoder_of("deep-cca", pairs, 0)
+    assert not {row for one in fitted for row in map(bytes, one.right)} & set(map(bytes, judged[0].right))
+    assert about["settings"] == {"components": 128, "rate": 1e-3} and about["tried"] == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_the_settings_of_a_head_are_chosen_on_held_out_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.vectors import paired, rivals, rows, storage, unlabelled, upgrade
+from benchmarks.common import harness
+from benchmarks.common.errors import BenchmarkError
+from benchmarks.vectors import paired, rivals, rows, sets, storage, unlabelled, upgrade
 
 from .data import pairs, write
 
@@ -85,6 +87,23 @@ def test_settings_of_a_quantiser_fill_its_bytes() -> None:
     task = storage.Task(both.right, both.left[:20], both.right)
     stored = storage.rabitq(task, 10, 16, 1)
     assert stored.bytes == 10 and stored.documents.shape == (300, 16)
+
+
+def test_rows_of_other_texts_are_not_continued(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    (tmp_path / "debian").mkdir()
+    assert sets.texts(tmp_path, "debian") is None
+
+    def run(digest: str, *methods: str) -> list[str]:
+        harness.write(tmp_path / "debian" / "about.json", {"sides": {"left": {"texts": 9, "sha256": digest}}})
+        texts = sets.texts(tmp_path, "debian")
+        return [row["method"] for row in rows.measured(file, {}, {}, methods, lambda name: {"value": 1.0}, texts)]
+
+    rows.measured(file, {}, {}, ["old"], lambda name: {"value": 1.0})  # of texts that nobody recorded
+    assert run("a", "one") == ["old", "one"]
+    with pytest.raises(BenchmarkError, match="different texts"):
+        run("b", "two")
+    assert run("a", "two") == ["old", "one", "two"]
 
 
 def test_a_row_that_failed_leaves_those_before_it(tmp_path: Path) -> None:

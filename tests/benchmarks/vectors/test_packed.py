@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ def test_a_pack_gives_the_vectors_that_the_models_give(tmp_path: Path, monkeypat
     models = {"minilm": bert, "wordllama": table}
     packed.pack(tmp_path / "pack", [("debian", lists(source))], models)  # type: ignore[arg-type]
     packed.embed(tmp_path / "pack", tmp_path / "data", "cpu")
-    (left, _) = packed.sides("debian", source, None, tmp_path)
+    (left, right) = packed.sides("debian", source, None, tmp_path)
+    about = json.loads((tmp_path / "data" / "debian" / "about.json").read_text())
+    assert about["sides"] == {side.name: packed.facts(side) for side in (left, right)}
     for name, model in models.items():
         found, exact = np.load(tmp_path / "data" / f"debian/left.{name}.npy"), embed(model, left.texts)  # type: ignore[arg-type]
         assert found.shape == exact.shape

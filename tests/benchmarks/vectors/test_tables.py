@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.common import harness
 from benchmarks.common.plan import Place
-from benchmarks.vectors import goals, study, tables
+from benchmarks.vectors import goals, searched, study, tables
 from benchmarks.vectors.found import Found
 
 
@@ -70,6 +70,23 @@ def test_the_page_names_what_was_missed_first(stored: Path) -> None:
     assert page.index("**missed**") < page.index("not run") < page.index(": yes")
     assert "| **ours, neural** | **0.640 ± 0.014** |" in page and "Fitted to 1,000 pairs, tested on 500." in page
     assert "### CISI, MiniLM: 9 queries, 99 documents, human judgements" in page
+
+
+def test_what_was_tried_is_told_of_goals_that_are_not_met(tmp_path: Path) -> None:
+    for deep, told in ((0.4, False), (0.5, True)):
+        for seed in range(3):
+            scores = {"two-spaces": {32: 0.3}, "neural-chosen": {32: 0.45}, "deep-cca": {32: deep}}
+            harness.write(tmp_path / f"emoji-s{seed}.json", result(scores, seed, pairs=9, test=9))
+        (lines,) = [each for each in searched.tried(Found(tmp_path)) if not each.startswith("##")]
+        assert ("- Emoji" in lines) is told
+
+
+def test_a_length_that_some_splits_lack_has_no_figure(tmp_path: Path) -> None:
+    for seed, lengths in enumerate(((32,), (32, 64))):
+        scores = {"two-spaces": {32: 0.3, 64: 0.4}, "neural-chosen": dict.fromkeys(lengths, 0.5)}
+        harness.write(tmp_path / f"emoji-s{seed}.json", result(scores, seed, pairs=9, test=9))
+    page = "\n".join(tables.pictures(Found(tmp_path)))
+    assert "| 0.300 ± 0.000 | 0.400 ± 0.000 |" in page and "| **0.500 ± 0.000** | – |" in page
 
 
 def test_a_time_on_a_busy_machine_leaves_a_goal_open(stored: Path) -> None:

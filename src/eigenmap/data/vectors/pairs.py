@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigenmap.core.errors import EigenmapError
 from eigenmap.data.npy import open_npy
+from eigenmap.data.vectors.qrels import read_lines
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 
 
@@ -35,11 +35,7 @@ def load_labels(source: object) -> npt.NDArray[Any]:
     path = Path(source)
     if path.suffix.lower() == ".npy":
         return np.array(open_npy(path))
-    try:
-        return np.array([line.strip() for line in path.read_text(encoding="utf-8").splitlines()])
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EigenmapError(f"The labels in {path} cannot be read: {reason}.") from None
+    return np.array([line.strip() for line in read_lines(path, "labels")])
 
 
 def load_weights(source: object) -> object:

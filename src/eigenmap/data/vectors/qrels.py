@@ -70,15 +70,20 @@ def load_ids(path: Path, count: int) -> list[str]:
 
 
 def load_lines(file: Path, count: int, what: str) -> list[str]:
-    """Read one line per vector; only line feeds end a line, since a text may contain other separators."""
-    try:
-        lines = [line.rstrip("\r") for line in file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise EigenmapError(f"The {what} in {file} cannot be read: {reason}.") from None
+    """Read one line per vector."""
+    lines = read_lines(file, what)
     if len(lines) != count:
         raise EigenmapError(f"{file} has {len(lines):,} {what} for {count:,} vectors; give one per line.")
     return lines
+
+
+def read_lines(file: Path, what: str) -> list[str]:
+    """Read all lines; only line feeds end a line, since a text may contain other separators."""
+    try:
+        return [line.rstrip("\r") for line in file.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise EigenmapError(f"The {what} in {file} cannot be read: {reason}.") from None
 
 
 def _entry(cells: Sequence[str]) -> tuple[str, str, float] | None:
