@@ -64,8 +64,9 @@ def sweep(tasks: Sequence[Task], run: Run, results: Path, *, seconds: float, wor
 
 
 def _work(todo: Sequence[Task], run: Run, results: Path, following: Any, deadline: float) -> None:
-    """Take one task after the other."""
-    while True:
+    """Take one task after the other, until there is none or the sweep was killed."""
+    sweep = multiprocessing.parent_process()
+    while sweep is None or sweep.is_alive():
         with following.get_lock():
             place = following.value
             following.value += 1
