@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from eigenmap.core.batch import Batch
+from eigenmap.core.devices import float32_products
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, launch, loop, start, time_budget, train
@@ -229,13 +230,14 @@ def test_a_run_on_a_gpu_leaves_the_arithmetic_of_the_process_as_it_was(monkeypat
     def arithmetic() -> tuple[str, bool]:
         return torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
 
-    before = arithmetic()
-    fabric = start(TrainingConfig(steps=1, accelerator="cuda"))
-    assert arithmetic() == before == ("highest", False)
-    with pytest.raises(KeyboardInterrupt), launch.fast_arithmetic(fabric.device):
-        assert arithmetic() == ("high", True)
-        raise KeyboardInterrupt
-    assert arithmetic() == before
+    with float32_products("highest"):
+        before = arithmetic()
+        fabric = start(TrainingConfig(steps=1, accelerator="cuda"))
+        assert arithmetic() == before == ("highest", False)
+        with pytest.raises(KeyboardInterrupt), launch.fast_arithmetic(fabric.device):
+            assert arithmetic() == ("high", True)
+            raise KeyboardInterrupt
+        assert arithmetic() == before
 
 
 def test_the_loop_and_the_measurement_of_a_step_use_the_arithmetic_of_training(
@@ -252,6 +254,7 @@ def test_the_loop_and_the_measurement_of_a_step_use_the_arithmetic_of_training(
             return super().batch(step)
 
     config = TrainingConfig(steps=2, accelerator="cpu")
-    train(ToyNetwork(), Seeing(), build("nested"), config)
-    time_budget.measure_step(ToyNetwork(), Seeing(), build("nested"), config, steps=1, warmup=1)
-    assert set(seen) == {"high"} and torch.get_float32_matmul_precision() == "highest"
+    with float32_products("highest"):
+        train(ToyNetwork(), Seeing(), build("nested"), config)
+        time_budget.measure_step(ToyNetwork(), Seeing(), build("nested"), config, steps=1, warmup=1)
+        assert set(seen) == {"high"} and torch.get_float32_matmul_precision() == "highest"
