@@ -76,7 +76,7 @@ def test_a_gain_must_be_certain() -> None:
 
 @pytest.mark.parametrize(("times_the_cost", "gain"), [(1.0, 0.03), (2.0, 0.05), (4.0, 0.1), (8.0, 0.15)])
 def test_a_gain_must_be_worth_its_cost(times_the_cost: float, gain: float) -> None:
-    """On Physics, four times the cost found 8 % more held-out edges, and validation nodes gained nothing."""
+    """On Physics, four times the cost found 8 % more held-out edges."""
     than = np.full(1000, 0.2)
     assert size.is_better((1 + gain + 0.001) * than, than, times_the_cost)
     assert not size.is_better((1 + gain - 0.001) * than, than, times_the_cost)

@@ -240,7 +240,7 @@ QUOTES = (
     ),
     Quote(
         GRAPHS,
-        "On Physics, four times the cost found {more} % more edges, and validation nodes gained nothing.",
+        "On Physics, four times the cost found {more} % more edges, which is not enough.",
         wider_on_physics,
     ),
     Quote(
