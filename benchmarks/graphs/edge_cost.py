@@ -290,6 +290,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="also time compiled layers, on a GPU")
     parser.add_argument("--results", type=Path, default=RESULTS, help="of edges; the size of ours is read there")
     parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "BLOCKS"), help="of ours, instead")
+    parser.add_argument("--gpu-only", action="store_true", help="leave out the CPU, which is measured elsewhere")
     parser.add_argument("--json", type=Path, required=True)
     given = parser.parse_args()
     torch.set_float32_matmul_precision("high")
@@ -300,7 +301,7 @@ def main() -> None:
         hows["bfloat16, compiled"] = Inference("bfloat16", compile=True)
     size = Size(*given.size) if given.size else fitted_size(given.data, given.set, device, given.results)
     timings = measure(graph, hows if device == "cuda" else {"float32": Inference()}, size)
-    if device == "cuda":
+    if device == "cuda" and not given.gpu_only:
         small = read(None, PRODUCTS, ON_CPU * given.scale, "cpu") if given.set == PRODUCTS else graph.to("cpu")
         timings += [{**row, "nodes": len(small.x)} for row in measure(small, {"float32": Inference()}, size)]
     harness.write(

@@ -111,6 +111,9 @@ METHODS: dict[str, Method] = {
     "scl-wide-taught": Method("scl-taught", views="cifar-wide", words="a momentum teacher for SCL", cost=1.4),
     "scl-wide-crops": Method("scl", views="cifar-wide", settings={"crops": 4}, words="four small crops", cost=2.2),
     "scl-wide-linear": Method("scl", views="cifar-wide", settings={"decay": "linear"}, words="linear decay"),
+    "scl-wide-late": Method(
+        "scl", views="cifar-wide", settings={"decay": "late"}, words="a constant rate, linear decay in the last fifth"
+    ),
     "scl-wide-average": Method("scl", views="cifar-wide", settings={"weight_average": 0.999}, words="averaged weights"),
     "scl-wide-deep": Method(
         "scl", views="cifar-wide", settings={"projector_layers": 3}, words="a projector of three layers", cost=1.1

@@ -19,7 +19,7 @@ Stages, in the order in which they are worth running:
 | crops          | the leading four with the wider crops of `cifar10-resnet18`, 3 seeds |
 | robustness-gram | the Gram penalty over all of that |
 | batches        | batch 2,048 against 512 with each remedy alone, 10 epochs: warm-up, LARS, LAMB, clipping, averages |
-| records        | other settings of the default, each alone, 100 epochs; the best of them for 200, 800 and 1,000 |
+| records        | other settings of the default, each alone, 50 epochs; the best of them for 200, 800 and 1,000 |
 
 The leading four are three trainings: SCL's serves our default (aligned) and SCL with PCA. Whatever needs a method's
 rate waits until the screening of that method is complete. A run is finished if its file is in `results/` or in
@@ -54,7 +54,7 @@ VARIANTS = ("scl-wide", "scl-scale5", "scl-scale20", "scl-slow-projector", "scl-
 ROBUST = ("scl", "scl-lars", "paper", "paper-sgd")
 ROBUST_ORDERED = ("gram", "gram-lars")
 SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10, 200
-CANDIDATE_EPOCHS = 100
+CANDIDATE_EPOCHS = 50
 REMEDIES = {
     "scl-warm": (0.75, 0.375, 0.1875),
     "scl-relative": (0.75, 0.375, 0.1875),
@@ -69,6 +69,7 @@ CANDIDATES = (
     "scl-wide-average",
     "scl-wide-deep",
     "scl-wide-linear",
+    "scl-wide-late",
     "scl-cifar-simclr",
     "scl-wide-crops",
 )
