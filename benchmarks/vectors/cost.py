@@ -202,6 +202,7 @@ def main(words: list[str] | None = None) -> None:
     work.mkdir(parents=True, exist_ok=True)
 
     def measure(name: str) -> dict[str, Any]:
+        before = os.getloadavg()[0]
         made = {
             "linear": lambda: linear(work, given.rows, FEATURES, "float32"),
             "encode": lambda: encode(work, min(given.rows, 500_000)),
@@ -209,7 +210,8 @@ def main(words: list[str] | None = None) -> None:
             "neural, GPU": lambda: neural(work, given.rows, "cuda"),
             "disk": lambda: disk(work, given.many, WIDE),
         }[name]()
-        return {**made, "threads": torch.get_num_threads(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+        load = {"load_before": before, "load": os.getloadavg()[0]}
+        return {**made, "threads": torch.get_num_threads(), "cores": os.cpu_count(), **load}
 
     try:
         rows = given.methods.split(";") if given.methods else METHODS

@@ -4,12 +4,12 @@ r"""The missing rows of the study on a lent machine: vectors on its GPU first, t
     python -m benchmarks.vectors.lent run PACK --results R --cores 12 --gpu 2 --seconds 1200       # there
     python -m benchmarks.vectors.lent merge R                                        # here, once R is back
 
-A task is some rows of one result. Trained heads run on the GPU, `--gpu` of them at a time (0: on the CPU, with several
-threads each); everything else on one core. Each row is written to R as soon as it is measured, rows that R or the
-repository has are not repeated, and R/results.tar.gz always contains all that there is. Tasks that are likely to take
-longer than the time left are not started, and those that run at the end are stopped. A second call goes on with the
-rest. `merge` puts the rows into the results of the repository, in place of rows under another protocol. Packages that
-the machine lacks, cca-zoo say, can be in PACK/python.zip.
+A task is some rows of one result. Trained heads run on the GPU, `--gpu` of them side by side (0: on the CPU, with
+several threads each); everything else on one core. Each row is written to R as soon as it is measured, rows that R or
+the repository has of the same texts are not repeated, and R/results.tar.gz always contains all that there is. Tasks
+that are likely to take longer than the time left are not started, and those that run at the end are stopped. A second
+call goes on with the rest. `merge` puts the rows into the results of the repository; a result of other pairs or texts
+is only replaced by one with all of its rows. Packages that the machine lacks, cca-zoo say, can be in PACK/python.zip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -33,15 +34,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import harness
-from benchmarks.vectors import RESULTS, paired, sets, translated, unlabelled, variants
-from benchmarks.vectors.rows import require_same_texts, with_origin
+from benchmarks.common.sharing import shared_gpu
+from benchmarks.vectors import RESULTS, paired, sets, translated, unlabelled, upgrade, variants
+from benchmarks.vectors.rows import Row, require_same_texts, with_origin
 from benchmarks.vectors.study import PAIRED, UNLABELLED
 
 PAUSE, PACKED_EVERY = 0.5, 20.0
 THREADS = 4
 """Threads of a trained head if there is no GPU for it."""
-SLOWER = 8
-"""Time of a trained head on so many threads, relative to a shared GPU."""
+BESIDE = 2
+"""Threads of a trained head on the GPU, for the closed form that it starts from."""
+SLOWER = 20
+"""Time of a trained head on the CPU, relative to a shared GPU."""
 PLAIN = ("prefix", "pca", "cca", "one-space", "two-spaces")
 """Methods of translations that take seconds."""
 
@@ -59,6 +63,8 @@ class Task:
     gpu: bool = False
     protocol: tuple[tuple[str, int], ...] = ()
     """Counts that a stored result must have for its rows to be valid."""
+    texts: str | None = None
+    """Digest of the texts."""
 
     @property
     def file(self) -> str:
@@ -72,23 +78,25 @@ class Task:
         return [sys.executable, "-m", f"benchmarks.vectors.{self.module}", *where, *self.words]
 
 
-def tasks(data: Path, again: Sequence[str] = ()) -> Iterator[Task]:
-    """Yield all tasks whose vectors are there, most valuable first; `again` names rows of pairs to measure again."""
+def tasks(data: Path) -> Iterator[Task]:
+    """Yield all tasks whose vectors are there, most valuable first."""
     order = (
-        *_paired(data, ("neural", "csr", "matryoshka"), "minilm"),
+        *_paired(data, TRAINED, "minilm"),
         *_translated(data, ("german", "japanese", "french")),
-        *_paired(data, ("csr", "matryoshka"), "wordllama"),
+        *_paired(data, TRAINED, "wordllama"),
         *_upgrade(data),
+        *_paired(data, [method for method in paired.ALL_PAIRS if method not in TRAINED], "minilm"),
+        *_paired(data, [method for method in paired.ALL_PAIRS if method not in TRAINED], "wordllama"),
         *(each for each in _unlabelled(data) if not each.name.endswith("s0")),
         *(each for each in _unlabelled(data) if each.name.endswith("s0")),
-        *_paired(data, [method for method in paired.ALL_PAIRS if method in again], "minilm"),
-        *_paired(data, [method for method in paired.ALL_PAIRS if method in again], "wordllama"),
         *_variants(data),
     )
-    yield from dict.fromkeys(order)
+    yield from order
 
 
-SECONDS = {"neural": 200.0, "csr": 70.0, "matryoshka": 230.0}
+TRAINED = ("neural", "matryoshka", "csr")
+SECONDS = {"neural": 60.0, "csr": 40.0, "matryoshka": 90.0}
+"""Time beside seven others on an H200; the first is that of the head and of the closed form."""
 
 
 def _paired(data: Path, methods: Sequence[str], model: str) -> Iterator[Task]:
@@ -101,8 +109,9 @@ def _paired(data: Path, methods: Sequence[str], model: str) -> Iterator[Task]:
                 ("--set", name, "--model", model, "--seed", str(seed), "--neural", settings),
                 (method,),
                 SECONDS.get(method, 20.0),
-                method in ("neural", "csr", "matryoshka"),
+                method in TRAINED,
                 (("pairs", count - sets.TEST), ("test", sets.TEST)),
+                sets.texts(data, name),
             )
 
 
@@ -114,13 +123,15 @@ def _translated(data: Path, names: Sequence[str]) -> Iterator[Task]:
             test = translated.SETS[name]
             words = ("--set", name, "--seed", str(seed), "--test", str(test))
             counts = (("pairs", count - test), ("test", test))
-            yield Task(f"translated-{name}-s{seed}", "translated", words, methods, seconds, protocol=counts)
+            texts = sets.texts(data, name)
+            yield Task(f"translated-{name}-s{seed}", "translated", words, methods, seconds, False, counts, texts)
 
 
 def _upgrade(data: Path) -> Iterator[Task]:
     for seed in sets.SEEDS:
         if _rows(data, "debian", "left", "minilm") and _rows(data, "debian", "left", "wordllama"):
-            yield Task(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), ("neural",), 200.0, gpu=True)
+            words, texts = ("--seed", str(seed)), sets.texts(data, "debian")
+            yield Task(f"upgrade-s{seed}", "upgrade", words, upgrade.METHODS, 120.0, gpu=True, texts=texts)
 
 
 def _unlabelled(data: Path) -> Iterator[Task]:
@@ -130,14 +141,16 @@ def _unlabelled(data: Path) -> Iterator[Task]:
         if count and other:
             documents = count if side == "documents" else min(unlabelled.DOCUMENTS, count - sets.TEST)
             words = ("--set", name, "--model", model, "--seed", str(seed))
-            name, counts = f"unlabelled-{name}-{model}-s{seed}", (("documents", documents),)
-            yield Task(name, "unlabelled", words, unlabelled.METHODS, 100.0, protocol=counts)
+            job, counts = f"unlabelled-{name}-{model}-s{seed}", (("documents", documents),)
+            texts = sets.texts(data, name)
+            yield Task(job, "unlabelled", words, unlabelled.METHODS, 100.0, protocol=counts, texts=texts)
 
 
 def _variants(data: Path) -> Iterator[Task]:
     if all(_rows(data, name, "left", "minilm") for name in variants.SETS):
+        texts = variants.texts(data, variants.SETS)
         for name in variants.VARIANTS:
-            yield Task("variants", "variants", (), (name,), 300.0, gpu=True)
+            yield Task("variants", "variants", ("--side-by-side", "2"), (name,), 90.0, gpu=True, texts=texts)
 
 
 def _rows(data: Path, name: str, side: str, model: str) -> int:
@@ -152,8 +165,14 @@ def missing(task: Task, results: Path, again: Sequence[str] = ()) -> bool:
     there = {row["method"] for row in new.get("rows", [])}
     old = _read(RESULTS / f"{task.name}.json")
     if all(old.get("protocol", {}).get(name) == count for name, count in task.protocol):
-        there |= {row["method"] for row in old.get("rows", []) if row["method"] not in again}
+        kept = of_texts(old.get("rows", []), task.texts, counted=bool(task.protocol))
+        there |= {row["method"] for row in kept if row["method"] not in again}
     return not there.issuperset(task.methods)
+
+
+def of_texts(rows: Iterable[Row], texts: str | None, counted: bool) -> list[Row]:
+    """Return rows of these texts; those of unknown texts belong to them if the numbers of pairs are equal."""
+    return [row for row in rows if texts is None or row.get("texts", texts if counted else None) == texts]
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -181,13 +200,15 @@ def run(given: argparse.Namespace) -> int:
             with zipfile.ZipFile(pack / "python.zip") as archive:
                 archive.extractall(data / "python")
     again = given.again.split(",") if given.again else []
-    waiting = [task for task in tasks(data, again) if missing(task, results, again)]
+    waiting = [task for task in tasks(data) if missing(task, results, again)]
     if given.only:
         waiting = [task for task in waiting if re.search(given.only, task.file)]
     say(f"{len(waiting)} tasks")
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # stops the tasks too
     try:
-        failed = _sweep(waiting, data, given, began, say)
+        with shared_gpu() if given.gpu else nullcontext() as shared:
+            say("the GPU is shared" if shared else "no service shares the GPU")
+            failed = _sweep(waiting, data, given, began, say)
     finally:
         signal.signal(signal.SIGTERM, before)
         _pack(results)
@@ -234,7 +255,8 @@ def _sweep(waiting: list[Task], data: Path, given: argparse.Namespace, began: fl
                 waiting.remove(task)
                 with (given.results / task.file).with_suffix(".log").open("wb") as log:
                     words, env = task.command(data, given.results), _environment(data, cores, gpu)
-                    running[task] = subprocess.Popen(words, stdout=log, stderr=log, env=env), time.monotonic()
+                    process = subprocess.Popen(words, stdout=log, stderr=log, env=env, start_new_session=True)
+                    running[task] = process, time.monotonic()
                 say(f"start  {task.file}{' on the GPU' if gpu else ''}")
             if not running:
                 say(f"too little time for the other {len(waiting)}")
@@ -246,7 +268,7 @@ def _sweep(waiting: list[Task], data: Path, given: argparse.Namespace, began: fl
         return failed
     finally:
         for process, _ in running.values():
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # its own processes too
             process.wait()
 
 
@@ -254,7 +276,7 @@ def _needs(task: Task, given: argparse.Namespace) -> tuple[int, float, bool]:
     """Return the cores, the likely seconds, and whether it runs on the GPU."""
     if task.gpu and not given.gpu:
         return min(THREADS, given.cores), task.seconds * SLOWER, False
-    return 1, task.seconds, task.gpu
+    return BESIDE if task.gpu else 1, task.seconds, task.gpu
 
 
 def _environment(data: Path, threads: int, gpu: bool) -> Mapping[str, str]:
@@ -274,16 +296,23 @@ def _pack(results: Path) -> None:
 
 def merge(given: argparse.Namespace) -> int:
     """Put new rows into the results of the repository."""
-    into: Path = given.into
+    files: dict[str, list[Path]] = {}
     for file in sorted(given.results.glob("*.*.json")):
-        name = file.name.partition(".")[0]
-        new, there = _read(file), into / f"{name}.json"
-        rows = {row["method"]: row for row in with_origin(harness.stored_rows(there, new["protocol"]), there)}
-        kept = len(rows)
-        rows |= {row["method"]: row for row in with_origin(new["rows"], file)}
+        files.setdefault(file.name.partition(".")[0], []).append(file)
+    for name, parts in files.items():
+        there, new = given.into / f"{name}.json", _read(parts[-1])
+        rows = {row["method"]: row for file in parts for row in with_origin(_read(file)["rows"], file)}
         require_same_texts(rows.values(), there)
-        harness.write(there, {**new, "rows": list(rows.values())})
-        print(f"{name}: {', '.join(row['method'] for row in new['rows'])} (beside {kept} rows)")
+        texts = next((row["texts"] for row in rows.values() if "texts" in row), None)
+        counted = any(isinstance(new["protocol"].get(word), int) for word in ("pairs", "documents"))
+        same = of_texts(harness.stored_rows(there, new["protocol"]), texts, counted)
+        kept = {row["method"]: row for row in with_origin(same, there)}
+        lost = [row["method"] for row in _read(there).get("rows", []) if row["method"] not in {**kept, **rows}]
+        if lost:
+            print(f"{name}: NOT MERGED, since rows of other pairs or texts would be lost: {', '.join(lost)}")
+            continue
+        harness.write(there, {**new, "rows": list((kept | rows).values())})
+        print(f"{name}: {', '.join(rows)} (beside {len(kept.keys() - rows.keys())} rows)")
     return 0
 
 

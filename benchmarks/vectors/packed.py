@@ -30,7 +30,9 @@ from benchmarks.common import harness
 from benchmarks.vectors.models import Bert, BertShape, MiniLM, Rows, Table, TextModel, WordLlama, embed_tokens
 from benchmarks.vectors.prepare import facts, sides
 
-WORDS = "embeddings.word_embeddings.weight"
+WORDS, PLACES = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
+UNUSED = "pooler."
+"""Weights of a layer that the vectors do not need."""
 BATCH_TOKENS = {"cpu": 8_192, "cuda": 262_144}
 Numbers = npt.NDArray[np.int64]
 
@@ -55,31 +57,34 @@ def pack(folder: Path, sources: Sequence[tuple[str, Path]], models: dict[str, Te
             arrays[f"{side}/tokens"] = np.searchsorted(used, flat).astype(np.uint16)
             arrays[f"{side}/lengths"] = np.array([len(each) for each in some], np.uint16)
         _write(part / "tokens.xz", arrays)
-        _write(part / "weights.xz", weights_of(model, used))
+        longest = max(len(each) for some in tokens.values() for each in some)
+        _write(part / "weights.xz", weights_of(model, used, longest))
 
 
-def weights_of(model: TextModel, used: Numbers) -> dict[str, npt.NDArray[Any]]:
-    """The weights for these tokens, as arrays of 16 bits."""
+def weights_of(model: TextModel, used: Numbers, longest: int) -> dict[str, npt.NDArray[Any]]:
+    """The weights for these tokens in texts of at most this length, as arrays of 16 bits."""
     if isinstance(model, Table):
         return {"table": _bits(model.table[torch.from_numpy(used)].half()), "middle": model.middle.numpy()}
     assert isinstance(model, MiniLM)
-    made = {name: value for name, value in model.weights.items() if value.is_floating_point()}
+    made = {name: value for name, value in model.weights.items() if value.is_floating_point() and UNUSED not in name}
     made[WORDS] = made[WORDS][torch.from_numpy(used)]
+    made[PLACES] = made[PLACES][:longest]
     shape = np.array(json.dumps(model.shape._asdict()))
     return {"shape": shape, **{name: _bits(value.bfloat16()) for name, value in made.items()}}
 
 
 def _bits(values: Tensor) -> npt.NDArray[np.uint8]:
-    """The two bytes of each number in planes of their own: the upper ones repeat themselves and compress well."""
-    return np.ascontiguousarray(
-        np.moveaxis(values.contiguous().view(torch.uint8).numpy().reshape(*values.shape, 2), -1, 0)
-    )
+    """The two bytes of each number in planes of their own, its sign last: the exponents alone compress well."""
+    bits = values.contiguous().view(torch.int16).numpy().view(np.uint16)
+    turned = bits << 1 | bits >> 15
+    return np.stack([turned & 255, turned >> 8]).astype(np.uint8)
 
 
-def _values(bits: npt.NDArray[np.uint8], dtype: torch.dtype) -> Tensor:
+def _values(planes: npt.NDArray[np.uint8], dtype: torch.dtype) -> Tensor:
     """The numbers of `_bits`, in float32."""
-    joined = np.ascontiguousarray(np.moveaxis(bits, 0, -1))
-    return torch.from_numpy(joined).view(dtype)[..., 0].float()
+    turned = planes[0] | planes[1].astype(np.uint16) << 8
+    bits = turned >> 1 | turned << 15
+    return torch.from_numpy(bits.view(np.int16)).view(dtype).float()
 
 
 def model_of(part: Path, device: str) -> Rows:
@@ -109,7 +114,7 @@ def embed(folder: Path, out: Path, device: str) -> None:
 def _write(file: Path, arrays: dict[str, npt.NDArray[Any]]) -> None:
     plain = io.BytesIO()
     np.savez(plain, **arrays)
-    file.write_bytes(lzma.compress(plain.getvalue(), preset=4))
+    file.write_bytes(lzma.compress(plain.getvalue(), preset=9))
 
 
 def _read(file: Path) -> dict[str, npt.NDArray[Any]]:

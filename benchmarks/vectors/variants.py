@@ -39,24 +39,31 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "large": {**LARGE, "steps": 2000},
     "large, two maps": {**LARGE, "steps": 2000, "two_spaces": True},
-    "large, dropout 0.2": {**LARGE, "steps": 2000, "dropout": 0.2},
-    "large, rate 0.003": {**LARGE, "steps": 2000, "lr": 3e-3},
-    "large, two maps, rate 0.003": {**LARGE, "steps": 2000, "two_spaces": True, "lr": 3e-3},
-    "large, two maps, dropout 0.7": {**LARGE, "steps": 2000, "two_spaces": True, "dropout": 0.7},
-    "large, width 8,192": {**LARGE, "steps": 2000, "width": 8192},
-    "large, warmer": {**LARGE, "steps": 2000, "objective_options": {"temperature": 0.1}},
-    "large, cooler": {**LARGE, "steps": 2000, "objective_options": {"temperature": 0.03}},
-    "large, batches of 8,192": {**LARGE, "steps": 1000, "batch_size": 8192},
     "large, lengths 8 to 128": {
         **LARGE,
         "steps": 2000,
         "objective_options": {"temperature": 0.05, "lengths": [8, 16, 32, 64, 128]},
     },
+    "large, cooler": {**LARGE, "steps": 2000, "objective_options": {"temperature": 0.03}},
+    "large, batches of 8,192": {**LARGE, "steps": 1000, "batch_size": 8192},
+    "large, dropout 0.2": {**LARGE, "steps": 2000, "dropout": 0.2},
+    "large, width 8,192": {**LARGE, "steps": 2000, "width": 8192},
+    "large, rate 0.003": {**LARGE, "steps": 2000, "lr": 3e-3},
+    "large, two maps, rate 0.003": {**LARGE, "steps": 2000, "two_spaces": True, "lr": 3e-3},
+    "large, two maps, dropout 0.7": {**LARGE, "steps": 2000, "two_spaces": True, "dropout": 0.7},
+    "large, warmer": {**LARGE, "steps": 2000, "objective_options": {"temperature": 0.1}},
     "large, decay 0.1": {**LARGE, "steps": 2000, "weight_decay": 0.1},
     "steps 3,000": {"steps": 3000},
     "two maps": {"two_spaces": True},
     "cooler": COOLER,
 }
+"""Settings by name, in the order of measurement."""
+
+
+def texts(data: Path, names: Sequence[str]) -> str | None:
+    """Return the digests of the texts of sets, or None if they are not known."""
+    found = [sets.texts(data, name) for name in names]
+    return " ".join(each for each in found if each is not None) or None
 
 
 @lru_cache(maxsize=2)
@@ -121,7 +128,7 @@ def main(words: list[str] | None = None) -> None:
             return {"settings": variants[variant], "quality": quality, "sets": found}
 
         protocol = {"sets": names, "model": given.model, "test": given.test}
-        measured(given.json, protocol, {"seed": 0}, variants, measure)
+        measured(given.json, protocol, {"seed": 0}, variants, measure, texts(given.data, names))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from benchmarks.common import harness
 from benchmarks.common.plan import Place
-from benchmarks.vectors import lent, paired, study, translated, unlabelled
+from benchmarks.vectors import lent, paired, study, translated, unlabelled, upgrade, variants
 from benchmarks.vectors.lent import Task
 
 from .data import write
@@ -29,10 +31,11 @@ def every_set(tmp_path: Path) -> Path:
 
 
 def test_tasks_are_all_rows_of_their_jobs(every_set: Path) -> None:
-    made = list(lent.tasks(every_set, again=list(paired.ALL_PAIRS)))
+    made = list(lent.tasks(every_set))
     rows = {(task.name, method) for task in made for method in task.methods}
     assert len(rows) == sum(len(task.methods) for task in made)
     methods = {"paired": paired.ALL_PAIRS, "translated": translated.METHODS, "unlabelled": unlabelled.METHODS}
+    methods |= {"upgrade": upgrade.METHODS, "variants": tuple(variants.VARIANTS)}
     every = study.jobs(Place(every_set / "none"))
     jobs = [job for job in every if job.stage in methods and not job.name.startswith("few-")]  # of a few minutes
     assert {(job.name, method) for job in jobs for method in methods[job.stage]} <= rows
@@ -57,12 +60,59 @@ def test_a_row_is_missing_unless_it_was_measured_on_the_same_pairs(
     assert not lent.missing(task, tmp_path / "new", ("cca",))
 
 
+def test_a_row_of_other_texts_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lent, "RESULTS", tmp_path)
+    for known, counts, missing in (("t", (), False), ("u", (), True), (None, (), True), (None, (("pairs", 7),), False)):
+        row = {"method": "pca"} | ({} if known is None else {"texts": known})
+        harness.write(tmp_path / "a-s0.json", {"protocol": {"pairs": 7}, "rows": [row]})
+        task = Task("a-s0", "paired", (), ("pca",), 1.0, protocol=counts, texts="t")
+        assert lent.missing(task, tmp_path / "new") is missing
+
+
+def test_a_result_of_other_texts_is_only_replaced_as_a_whole(tmp_path: Path) -> None:
+    results, file = tmp_path / "r", tmp_path / "into" / "upgrade-s0.json"
+    protocol = {"things": 5}
+    harness.write(file, {"protocol": protocol, "rows": [{"method": name} for name in ("old", "cca", "neural")]})
+    before = file.read_text()
+    for methods in (("old", "cca"), ("neural",)):
+        assert file.read_text() == before
+        rows = [{"method": name, "texts": "t"} for name in methods]
+        harness.write(results / f"upgrade-s0.{methods[0]}.json", {"protocol": protocol, "rows": rows})
+        lent.main(["merge", str(results), "--into", str(file.parent)])
+    assert {row["method"] for row in json.loads(file.read_text())["rows"] if row["texts"] == "t"} == {
+        "old",
+        "cca",
+        "neural",
+    }
+
+
+def test_heads_on_the_gpu_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[str] = []
+
+    @contextmanager
+    def service() -> Iterator[bool]:
+        shared.append("begins")
+        yield True
+        shared.append("ends")
+
+    def sweep(*given: object) -> list[str]:
+        shared.append("sweep")
+        return []
+
+    monkeypatch.setattr(lent, "shared_gpu", service)
+    monkeypatch.setattr(lent, "tasks", lambda data: [])
+    monkeypatch.setattr(lent, "_sweep", sweep)
+    for heads in ("0", "3"):
+        lent.main(["run", "--results", str(tmp_path), "--gpu", heads])
+    assert shared == ["sweep", "begins", "sweep", "ends"]
+
+
 def test_rows_come_back_in_one_file_and_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, results, into = write(tmp_path / "data"), tmp_path / "r", tmp_path / "into"
     words = ("--set", "small", "--model", "minilm", "--test", "100")
     quick, long = Task("a-s0", "paired", words, ("prefix", "pca"), 1.0), Task("b-s0", "paired", words, ("cca",), 1e6)
     wrong = Task("c-s0", "paired", ("--set", "absent", "--model", "minilm"), ("pca",), 1.0)
-    monkeypatch.setattr(lent, "tasks", lambda data, again: [quick, long, wrong])
+    monkeypatch.setattr(lent, "tasks", lambda data: [quick, long, wrong])
     for _ in range(2):  # the second time, only the task that failed is tried again
         lent.main(["run", "--results", str(results), "--data", str(data), "--cores", "2", "--seconds", "300"])
     log = (results / "lent.log").read_text()
@@ -70,8 +120,11 @@ def test_rows_come_back_in_one_file_and_are_merged(tmp_path: Path, monkeypatch: 
     with tarfile.open(results / "results.tar.gz") as archive:
         assert {"a-s0.prefix.json", "a-s0.prefix.log", "lent.log"} <= set(archive.getnames())
     new = json.loads((results / "a-s0.prefix.json").read_text())
-    for protocol, expected in ((new["protocol"], {"linear", "prefix", "pca"}), ({"pairs": 1}, {"prefix", "pca"})):
-        old = {"protocol": protocol, "rows": [{"method": "linear"}, {"method": "pca", "scores": {}}]}
+    for protocol, methods, expected in (
+        (new["protocol"], ("linear", "pca"), {"linear", "prefix", "pca"}),
+        ({"pairs": 1}, ("pca",), {"prefix", "pca"}),
+    ):
+        old = {"protocol": protocol, "rows": [{"method": method, "scores": {}} for method in methods]}
         harness.write(into / "a-s0.json", old)
         lent.main(["merge", str(results), "--into", str(into)])
         merged = {row["method"]: row for row in json.loads((into / "a-s0.json").read_text())["rows"]}
@@ -80,7 +133,7 @@ def test_rows_come_back_in_one_file_and_are_merged(tmp_path: Path, monkeypatch: 
 
 def test_what_runs_at_the_end_of_the_time_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task("a-s0", "paired", ("--set", "small", "--model", "minilm", "--test", "100"), ("neural",), 0.1)
-    monkeypatch.setattr(lent, "tasks", lambda data, again: [task])
+    monkeypatch.setattr(lent, "tasks", lambda data: [task])
     data = write(tmp_path / "data")
     lent.main(["run", "--results", str(tmp_path / "r"), "--data", str(data), "--cores", "1", "--seconds", "2"])
     assert "out of time: 1 stopped, 0 not started" in (tmp_path / "r" / "lent.log").read_text()
