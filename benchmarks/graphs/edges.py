@@ -40,7 +40,7 @@ from eigenmap.evaluation.few_labels import Classifier, Labelled, fit_probe_few
 from eigenmap.evaluation.nodes import NodeSplit, fit_probe_logistic
 from eigenmap.fitting.graph import fit_graph
 from eigenmap.fitting.neighbours import best_of
-from eigenmap.fitting.size import FOUND
+from eigenmap.fitting.size import FOUND, PATIENCE, SIZES, is_worth_its_cost
 from eigenmap.model import Eigenmap
 
 ALL_SETS: Mapping[str, str] = {**SETS, "actor": "Actor", "squirrel_filtered": "Squirrel"}
@@ -125,18 +125,38 @@ def stored(folder: Path) -> dict[str, dict[str, Any]]:
 def outdated(result: Mapping[str, Any]) -> bool:
     """Tell whether a result is of ours, and today's fit might choose another size or another use of neighbours.
 
-    Either it is from before the size was chosen; or a larger network was chosen that hardly finds edges, or by a rule
-    that did not know its cost; or another way to use neighbours is now better by the same scores.
+    Either it is from before the size was chosen, or today's rules would choose otherwise by the scores that it holds.
+    The smallest network would be chosen again, since rules have only become stricter.
     """
     if result["job"]["method"] not in OURS:
         return False
     if "size" not in result:
         return True
     tried = result["sizes"] or []
-    chosen = [score for score in tried[1:] if all(score[name] == result["size"][name] for name in ("width", "blocks"))]
-    if any(score["rank"] < FOUND or "cost" not in score for score in chosen):
+    size = result["size"]["width"], result["size"]["blocks"]
+    if tried and size != (tried[0]["width"], tried[0]["blocks"]) and size != size_today(tried):
         return True
     return best_of(result["neighbours"]["scores"]).in_words != result["neighbours"]["chosen"]
+
+
+def size_today(tried: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    """Return the size that today's rule chooses by these scores; None if they do not tell.
+
+    They do not if the search would go on, or if a cost that it needs is not among them. They are means over edges, so
+    whether a gain is certain is not judged again: earlier rules required that too.
+    """
+    best, since = tried[0], 0
+    for score in tried[1:]:
+        if score["rank"] >= FOUND and "cost" not in score:
+            return None
+        if score["rank"] >= FOUND and is_worth_its_cost(score["rank"], best["rank"], score["cost"] / best["cost"]):
+            best, since = score, 0
+        else:
+            since += 1
+        if since == PATIENCE:
+            break
+    complete = since == PATIENCE or len(tried) == len(SIZES)
+    return (best["width"], best["blocks"]) if complete else None
 
 
 def _every(methods: Sequence[str], setting: Setting, seeds: Sequence[int]) -> list[EdgeJob]:

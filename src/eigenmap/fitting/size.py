@@ -117,9 +117,14 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
 def is_better(ranks: Ranks, than: Ranks, times_the_cost: float) -> bool:
     """Tell whether reciprocal ranks are worth their cost, and clearly higher than a cheaper network's for the edges."""
     gain = ranks - than
-    worth = max(WORTH, WORTH_OF_DOUBLING * math.log2(times_the_cost)) * float(than.mean())
     error = float(gain.std()) / math.sqrt(len(gain))
-    return float(ranks.mean()) >= FOUND and float(gain.mean()) > max(worth, CERTAIN * error)
+    return is_worth_its_cost(float(ranks.mean()), float(than.mean()), times_the_cost) and gain.mean() > CERTAIN * error
+
+
+def is_worth_its_cost(rank: float, than: float, times_the_cost: float) -> bool:
+    """Tell whether a network finds edges at all, and enough more than a cheaper one to be worth its cost."""
+    gain = max(WORTH, WORTH_OF_DOUBLING * math.log2(times_the_cost))
+    return rank >= FOUND and rank - than > gain * than
 
 
 def short_steps(steps: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -149,16 +150,28 @@ def test_a_result_of_ours_without_a_size_counts_as_missing(tmp_path: Path, monke
 
 
 def test_a_result_that_the_fit_would_not_choose_today_is_outdated() -> None:
-    def result(width: int, rank: float, chosen: str = "S", **cost: float) -> dict[str, object]:
-        sizes = [{"width": 64, "blocks": 0, "rank": 0.01, **cost}, {"width": 128, "blocks": 0, "rank": rank, **cost}]
+    def result(chosen: int, ranks: Sequence[float], way: str = "S", doubled: bool = True) -> dict[str, object]:
+        sizes = [{"width": 64 << place, "blocks": 0, "rank": rank} for place, rank in enumerate(ranks)]
+        costs = [{"cost": score["width"] ** (2 if doubled else 1)} for score in sizes]
         scores = [{"way": way, "restart": 0.0, "rank": rank} for way, rank in (("S", 0.2), ("concat", 0.19))]
-        neighbours = {"scores": scores, "chosen": chosen}
-        size = {"width": width, "blocks": 0}
-        return {"job": {"method": "ours"}, "size": size, "sizes": sizes, "neighbours": neighbours}
+        return {
+            "job": {"method": "ours"},
+            "size": {"width": chosen, "blocks": 0},
+            "sizes": [score | cost for score, cost in zip(sizes, costs, strict=True)],
+            "neighbours": {"scores": scores, "chosen": way},
+        }
 
-    assert edges.outdated(result(128, 0.02, cost=1.0)) and edges.outdated(result(128, 0.2))
-    assert not edges.outdated(result(128, 0.2, cost=1.0)) and not edges.outdated(result(64, 0.02))
-    assert edges.outdated(result(64, 0.02, "concat"))
+    little, enough = (0.1, 0.108, 0.104, 0.09), (0.1, 0.115, 0.11, 0.09)
+    assert edges.outdated(result(128, little)), "8 % for four times the cost"
+    assert not edges.outdated(result(128, little, doubled=False)), "8 % for twice the cost"
+    assert not edges.outdated(result(128, enough)) and not edges.outdated(result(64, little))
+    assert edges.outdated(result(128, (0.01, 0.02, 0.02, 0.02))), "hardly an edge is found"
+    assert edges.outdated(result(128, enough[:3])), "today's search would go on"
+    assert edges.outdated(result(128, enough, "concat"))
+    without_costs = result(128, enough)
+    for score in without_costs["sizes"]:  # type: ignore[attr-defined]
+        del score["cost"]
+    assert edges.outdated(without_costs)
 
 
 def test_every_job_can_be_run_by_its_words(tmp_path: Path) -> None:
