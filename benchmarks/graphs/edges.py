@@ -133,30 +133,30 @@ def outdated(result: Mapping[str, Any]) -> bool:
     if "size" not in result:
         return True
     tried = result["sizes"] or []
-    size = result["size"]["width"], result["size"]["blocks"]
-    if tried and size != (tried[0]["width"], tried[0]["blocks"]) and size != size_today(tried):
+    if tried and not keeps_its_size(tried, (result["size"]["width"], result["size"]["blocks"])):
         return True
     return best_of(result["neighbours"]["scores"]).in_words != result["neighbours"]["chosen"]
 
 
-def size_today(tried: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
-    """Return the size that today's rule chooses by these scores; None if they do not tell.
+def keeps_its_size(tried: Sequence[Mapping[str, Any]], chosen: tuple[int, int]) -> bool:
+    """Tell whether today's rule would choose the size that a fit chose, by the scores that it stored.
 
-    They do not if the search would go on, or if a cost that it needs is not among them. They are means over edges, so
-    whether a gain is certain is not judged again: earlier rules required that too.
+    They are means over edges, so whether a gain is certain is not judged again. Earlier rules required that too, and
+    were less strict otherwise. So today's rule would reject the larger networks that a fit rejected.
     """
+    place = [(score["width"], score["blocks"]) for score in tried].index(chosen)
     best, since = tried[0], 0
-    for score in tried[1:]:
+    for score in tried[1 : place + 1]:
         if score["rank"] >= FOUND and "cost" not in score:
-            return None
+            return False
         if score["rank"] >= FOUND and is_worth_its_cost(score["rank"], best["rank"], score["cost"] / best["cost"]):
             best, since = score, 0
         else:
             since += 1
         if since == PATIENCE:
             break
-    complete = since == PATIENCE or len(tried) == len(SIZES)
-    return (best["width"], best["blocks"]) if complete else None
+    ended = place == 0 or len(tried) - place > PATIENCE or len(tried) == len(SIZES)
+    return best is tried[place] and ended
 
 
 def _every(methods: Sequence[str], setting: Setting, seeds: Sequence[int]) -> list[EdgeJob]:

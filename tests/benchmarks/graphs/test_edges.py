@@ -167,6 +167,8 @@ def test_a_result_that_the_fit_would_not_choose_today_is_outdated() -> None:
     assert not edges.outdated(result(128, enough)) and not edges.outdated(result(64, little))
     assert edges.outdated(result(128, (0.01, 0.02, 0.02, 0.02))), "hardly an edge is found"
     assert edges.outdated(result(128, enough[:3])), "today's search would go on"
+    assert not edges.outdated(result(64, (0.1, 0.116, 0.11))), "it was not certain"
+    assert not edges.outdated(result(128, (0.1, 0.12, 0.119, 0.145))), "its last gain was not certain"
     assert edges.outdated(result(128, enough, "concat"))
     without_costs = result(128, enough)
     for score in without_costs["sizes"]:  # type: ignore[attr-defined]
