@@ -88,7 +88,8 @@ def test_devices_and_results_that_have_to_be_repeated_are_named(tmp_path: Path) 
     for seed in (0, 1, 2):
         path = tmp_path / f"edges-planetoid_cora-ours-unseen-s{seed}.json"
         size = {"size": {"width": 512, "blocks": 0}, "device": "cpu, 1 threads"}
-        sizes = [{"width": width, "blocks": 0, "rank": 0.2, "cost": width} for width in (256, 512)]
+        ranks = {256: 0.2, 512: 0.3, 1024: 0.3, 2048: 0.3}
+        sizes = [{"width": width, "blocks": 0, "rank": rank, "cost": width} for width, rank in ranks.items()]
         path.write_text(json.dumps({**json.loads(path.read_text()), **size, "sizes": sizes}))
     page = text(tmp_path, edge_tables.with_edges)
     assert "unseen nodes on a CPU for Cora." in page and "has to be repeated" not in page
