@@ -4,14 +4,13 @@
     python -m benchmarks.common.gpu_run --list
 
 Parts run in the given order. `vision:STAGE` and `graphs:STAGE` are sweeps over the missing jobs of the two studies;
-they take all remaining time, or a share of it if other parts follow. The other parts take the time they need, and are
-left out if that is not available. Sweeps of the two studies do not share the GPU: every process gets the same slice
-of time, so many small jobs would leave little for a few large ones. If NVIDIA's multi-process service is installed,
-the runs of a vision sweep use it, so that small kernels of several processes run at once. Timed parts (all parts
-other than sweeps) do not use it. Graphs do not either, since a fault in one process of the service ends all of them:
-twelve runs at once ended with an illegal instruction, which did not happen without the service.
+they take all remaining time, or a share of it if other parts follow; so does `edges`, many small jobs in processes that
+stay. The other parts take the time they need, and are left out if that is not available. Sweeps of the two studies do
+not run at the same time: every process gets the same slice of the GPU, so many small jobs would leave little for a few
+large ones. The jobs of a sweep share the GPU by NVIDIA's service where it works (`sharing`), timed parts do not.
 
 Results are written to FOLDER (`--out`) as JSON, and the output of the parts as .txt; the last lines are a summary.
+`--archive FILE.tar.gz` has all of them so far, at any time: what a machine returns, even if it is taken away.
 """
 
 from __future__ import annotations
@@ -19,17 +18,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
+import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.archive import archived
+from benchmarks.common.sharing import shared_gpu
 from benchmarks.vision.summary import summary as summary_of_run
 
 
@@ -40,8 +40,6 @@ class Part:
     command: str
     seconds: float
     sweeps: bool = False
-    shares: bool = False
-    """Whether its processes go through the multi-process service."""
     lines: int = 25
     """Number of last lines of its output to show."""
 
@@ -58,12 +56,14 @@ PARTS = {
     "scale": Part("benchmarks graphs run graphs-scale --again --results {out}/graphs", 200, lines=40),
     "costs": Part("benchmarks graphs run --data {data} --stage cost --results {out}/graphs --seconds 100", 60),
     "vision": Part(
-        f"benchmarks vision run {SWEEP} 4 --results {{out}}/vision -- --default-codes {{out}}/vision",
-        60,
-        sweeps=True,
-        shares=True,
+        f"benchmarks vision run {SWEEP} 4 --results {{out}}/vision -- --default-codes {{out}}/vision", 60, sweeps=True
     ),
     "graphs": Part(f"benchmarks graphs run {SWEEP} 8 --results {{out}}/graphs", 40, sweeps=True),
+    "edges": Part(
+        "benchmarks.graphs.edges sweep --data {data} --results {out}/graphs --seconds {seconds} --workers 13",
+        60,
+        sweeps=True,
+    ),
 }
 """Parts by name; results of a study go into a folder of its own."""
 
@@ -97,15 +97,25 @@ def run(names: Sequence[str], data: Path, out: Path, seconds: float) -> Iterator
             continue
         words = words_of(name, data, out, given)
         began = time.monotonic()
-        sharing = multi_process_service() if part.shares else nullcontext({})
-        with sharing as service, (out / f"{name.replace(':', '-')}.txt").open("w", encoding="utf-8") as log:
-            try:
-                code = subprocess.run(
-                    words, stdout=log, stderr=subprocess.STDOUT, timeout=left, env=environment() | service
-                ).returncode
-            except subprocess.TimeoutExpired:
-                code = 124
+        with shared_gpu() if part.sweeps else nullcontext():
+            code = finished(words, out / f"{name.replace(':', '-')}.txt", left)
         yield Done(name, time.monotonic() - began, code)
+
+
+def finished(words: Sequence[str], output: Path, seconds: float) -> int:
+    """Run a command and return its exit code; with 124 if it ran out of time and was killed, its own processes too."""
+    with output.open("w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            words, stdout=log, stderr=subprocess.STDOUT, env=environment(), start_new_session=True
+        )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return 124
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def share(part: Part, later: Sequence[Part], left: float) -> float:
@@ -126,36 +136,6 @@ def words_of(name: str, data: Path, out: Path, seconds: float) -> list[str]:
 def environment() -> dict[str, str]:
     """Return an environment with few threads per process, since several processes share the host."""
     return {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"} | os.environ
-
-
-SERVICE = "nvidia-cuda-mps-control"
-FIRST_CONTEXT = """
-import ctypes, sys
-cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
-sys.exit(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
-         or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
-"""
-"""Program that ends with 0 if a process can use the GPU."""
-
-
-@contextmanager
-def multi_process_service() -> Iterator[dict[str, str]]:
-    """Start the service; yield the environment that processes need to use it, empty if it does not work here."""
-    if shutil.which(SERVICE) is None:
-        print(f"== {SERVICE} is not installed: processes take turns", flush=True)
-        yield {}
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        service = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        subprocess.run([SERVICE, "-d"], env=os.environ | service)
-        try:
-            # A service that hangs is useless: `timeout` ends the attempt with 124.
-            probe = ["timeout", "30", sys.executable, "-c", FIRST_CONTEXT]
-            works = subprocess.run(probe, env=os.environ | service).returncode == 0
-            print(f"== {SERVICE} {'is used' if works else 'does not work here'}", flush=True)
-            yield service if works else {}
-        finally:
-            subprocess.run([SERVICE], input=b"quit\n", env=os.environ | service)
 
 
 def told(path: Path, lines: int) -> list[str]:
@@ -184,6 +164,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with the .npz files of images and graphs")
     parser.add_argument("--out", type=Path, help="folder for results")
     parser.add_argument("--seconds", type=float, default=560.0)
+    parser.add_argument("--archive", type=Path, help="file with all results and outputs so far (default: none)")
     parser.add_argument("--list", action="store_true", help="list the parts and exit")
     given = parser.parse_args()
     if given.list:
@@ -195,12 +176,13 @@ def main() -> None:
         parser.error(f"unknown part {unknown[0]!r}" if unknown else "give parts, --data and --out")
     began = time.time()
     done = []
-    for each in run(given.parts, given.data, given.out, given.seconds):
-        done.append(each)
-        print(f"== {each}", flush=True)
-        part = PARTS[each.name.partition(":")[0]]
-        if each.code is not None:
-            print("\n".join(told(given.out / f"{each.name.replace(':', '-')}.txt", part.lines)), flush=True)
+    with archived(given.out, given.archive) if given.archive else nullcontext():
+        for each in run(given.parts, given.data, given.out, given.seconds):
+            done.append(each)
+            print(f"== {each}", flush=True)
+            part = PARTS[each.name.partition(":")[0]]
+            if each.code is not None:
+                print("\n".join(told(given.out / f"{each.name.replace(':', '-')}.txt", part.lines)), flush=True)
     print("\n".join(summary(given.out, began)))
     print("; ".join(map(str, done)))
     sys.exit(any(each.code for each in done))

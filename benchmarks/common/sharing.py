@@ -13,12 +13,22 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 CONTROL = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+FIRST_CONTEXT = """
+import ctypes, sys
+cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+sys.exit(cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
+         or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+"""
+"""Program that ends with 0 if a process can use the GPU."""
+PATIENCE = 30.0
+"""Seconds after which a service that has not answered counts as broken."""
 
 
 @contextmanager
@@ -30,23 +40,30 @@ def shared_gpu() -> Iterator[bool]:
         return
     with tempfile.TemporaryDirectory(prefix="mps-") as folder:
         variables = {PIPES: folder, LOGS: folder}
+        environment = {**os.environ, **variables}
         started = subprocess.run(
-            [command, "-d"],
-            env={**os.environ, **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+            [command, "-d"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         if started.returncode != 0:
             yield False
             return
-        os.environ.update(variables)
         try:
-            yield True
+            works = _answers(environment)
+            os.environ.update(variables if works else {})
+            yield works
         finally:
-            subprocess.run([command], input=b"quit\n", env=dict(os.environ), capture_output=True, check=False)
+            subprocess.run([command], input=b"quit\n", env=environment, capture_output=True, check=False)
             for name in variables:
-                del os.environ[name]
+                os.environ.pop(name, None)
+
+
+def _answers(environment: Mapping[str, str]) -> bool:
+    """Tell whether a process can use the GPU through the service."""
+    try:
+        words = [sys.executable, "-c", FIRST_CONTEXT]
+        return subprocess.run(words, env=environment, capture_output=True, timeout=PATIENCE).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def without_sharing(environment: Mapping[str, str]) -> dict[str, str]:

@@ -21,7 +21,6 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,12 +33,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import harness
+from benchmarks.common.archive import archived
 from benchmarks.common.sharing import shared_gpu
 from benchmarks.vectors import RESULTS, paired, sets, translated, unlabelled, upgrade, variants
 from benchmarks.vectors.rows import Row, require_same_texts, with_origin
 from benchmarks.vectors.study import PAIRED, UNLABELLED
 
-PAUSE, PACKED_EVERY = 0.5, 20.0
+PAUSE = 0.5
 THREADS = 4
 """Threads of a trained head if there is no GPU for it."""
 BESIDE = 2
@@ -206,12 +206,11 @@ def run(given: argparse.Namespace) -> int:
     say(f"{len(waiting)} tasks")
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # stops the tasks too
     try:
-        with shared_gpu() if given.gpu else nullcontext() as shared:
+        with archived(results, results / "results.tar.gz"), shared_gpu() if given.gpu else nullcontext() as shared:
             say("the GPU is shared" if shared else "no service shares the GPU")
             failed = _sweep(waiting, data, given, began, say)
     finally:
         signal.signal(signal.SIGTERM, before)
-        _pack(results)
     say(f"ended; {len(failed)} failed" + "".join(f", {name}" for name in failed))
     return 0
 
@@ -233,7 +232,6 @@ def _sweep(waiting: list[Task], data: Path, given: argparse.Namespace, began: fl
     """Run tasks side by side while there is time, and return the files of those that failed."""
     running: dict[Task, tuple[subprocess.Popen[bytes], float]] = {}
     failed: list[str] = []
-    packed = 0.0
     try:
         while waiting or running:
             for task in [task for task, (process, _) in running.items() if process.poll() is not None]:
@@ -261,9 +259,6 @@ def _sweep(waiting: list[Task], data: Path, given: argparse.Namespace, began: fl
             if not running:
                 say(f"too little time for the other {len(waiting)}")
                 return failed
-            if time.monotonic() - packed > PACKED_EVERY:
-                _pack(given.results)
-                packed = time.monotonic()
             time.sleep(PAUSE)
         return failed
     finally:
@@ -283,15 +278,6 @@ def _environment(data: Path, threads: int, gpu: bool) -> Mapping[str, str]:
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(data / "python")])
     made = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
     return made if gpu else {**made, "CUDA_VISIBLE_DEVICES": ""}
-
-
-def _pack(results: Path) -> None:
-    """Write all results into one file, in place of the last one."""
-    partial = results / "results.tar.gz.partial"
-    with tarfile.open(partial, "w:gz") as archive:
-        for file in sorted((*results.glob("*.json"), *results.glob("*.log"))):
-            archive.add(file, file.name)
-    partial.replace(results / "results.tar.gz")
 
 
 def merge(given: argparse.Namespace) -> int:

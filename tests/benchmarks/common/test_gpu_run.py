@@ -6,6 +6,10 @@ import importlib
 import inspect
 import json
 import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,27 +45,28 @@ def test_a_sweep_leaves_time_to_what_follows() -> None:
     assert gpu_run.share(short, [sweep], 500) == 500
 
 
-def test_a_sweep_shares_the_card_only_where_the_service_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(gpu_run, "SERVICE", "no-such-program")
-    with gpu_run.multi_process_service() as service:
-        assert service == {}
-    service_calls = tmp_path / "calls"
-    program = tmp_path / "service"
-    program.write_text(f'#!/bin/sh\necho "start $1" >> {service_calls}\n[ -n "$1" ] || cat >> {service_calls}\n')
-    program.chmod(0o755)
-    monkeypatch.setattr(gpu_run, "SERVICE", str(program))
-    for code, works in (
-        ("import os, sys; sys.exit('CUDA_MPS_PIPE_DIRECTORY' not in os.environ)", True),
-        ("1/0", False),
-    ):
-        monkeypatch.setattr(gpu_run, "FIRST_CONTEXT", code)
-        with gpu_run.multi_process_service() as service:
-            assert set(service) == ({"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"} if works else set())
-    # Started and told to end, both times.
-    assert service_calls.read_text().split() == ["start", "-d", "start", "quit"] * 2
-    assert "is used" in capsys.readouterr().out
+def test_sweeps_share_the_card_and_timed_parts_do_not(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (scripts / "good.py").write_text("import os; print(os.environ.get('SHARED'))")
+    parts = {"timed": Part("good", 1), "sweep": Part("good", 1, sweeps=True)}
+
+    @contextmanager
+    def service() -> Iterator[bool]:
+        with monkeypatch.context() as during:
+            during.setenv("SHARED", "yes")
+            yield True
+
+    monkeypatch.setattr(gpu_run, "PARTS", parts)
+    monkeypatch.setattr(gpu_run, "shared_gpu", service)
+    assert [each.code for each in gpu_run.run(list(parts), scripts, scripts / "out", 60)] == [0, 0]
+    said = {name: (scripts / "out" / f"{name}.txt").read_text().strip() for name in parts}
+    assert said == {"timed": "None", "sweep": "yes"}
+
+
+def test_a_part_out_of_time_is_killed_with_its_processes(tmp_path: Path) -> None:
+    child = f"import subprocess, sys; subprocess.run(['sh', '-c', 'sleep 2; touch {tmp_path / 'survived'}'])"
+    assert gpu_run.finished([sys.executable, "-c", child], tmp_path / "said.txt", 0.5) == 124
+    time.sleep(2.5)
+    assert not (tmp_path / "survived").exists()
 
 
 @pytest.fixture
@@ -90,7 +95,8 @@ def test_the_command_says_what_was_found(
         "folder.mkdir()\n"
         f"(folder / 'run.json').write_text(json.dumps({json.loads(RESULT)!r}))"
     )
-    monkeypatch.setattr(sys, "argv", ["gpu_run.py", "good", "--data", str(scripts), "--out", str(scripts / "out")])
+    words = ["good", "--data", str(scripts), "--out", str(scripts / "out"), "--archive", str(scripts / "all.tar.gz")]
+    monkeypatch.setattr(sys, "argv", ["gpu_run.py", *words])
     with pytest.raises(SystemExit) as stopped:
         gpu_run.main()
     assert stopped.value.code == 0
@@ -98,6 +104,8 @@ def test_the_command_says_what_was_found(
     (found,) = [line for line in said.splitlines() if line.startswith("cifar10 scl")]
     assert "test 0.800" in found and "10+2 s" in found and found.endswith(" 0.500 0.600")
     assert "PCA" not in found
+    with tarfile.open(scripts / "all.tar.gz") as archive:
+        assert set(archive.getnames()) == {"good.txt", "vision/run.json"}
 
 
 RESULT = json.dumps(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.common import sharing
 from benchmarks.common.sharing import CONTROL, LOGS, PIPES, shared_gpu, without_sharing
 
 
@@ -17,6 +18,7 @@ def control(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int = 0) -> Pat
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv(PIPES, raising=False)
     monkeypatch.delenv(LOGS, raising=False)
+    monkeypatch.setattr(sharing, "FIRST_CONTEXT", f"import os, sys; sys.exit({PIPES!r} not in os.environ)")
     return notes
 
 
@@ -37,6 +39,16 @@ def test_a_service_that_does_not_start_changes_nothing(tmp_path: Path, monkeypat
     control(tmp_path, monkeypatch, code=1)
     with shared_gpu() as shared:
         assert not shared and PIPES not in os.environ
+
+
+@pytest.mark.parametrize("program", ["1 / 0", "import time; time.sleep(60)"], ids=["fails", "hangs"])
+def test_a_service_that_does_not_answer_is_ended(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = control(tmp_path, monkeypatch)
+    monkeypatch.setattr(sharing, "FIRST_CONTEXT", program)
+    monkeypatch.setattr(sharing, "PATIENCE", 0.5)
+    with shared_gpu() as shared:
+        assert not shared and PIPES not in os.environ
+    assert "quit" in notes.read_text()
 
 
 def test_without_the_command_processes_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
