@@ -6,12 +6,13 @@ A job is one training; all code variants (own order, aligned, PCA, random featur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from benchmarks.vision.sets import SETS, DataSet
 from eigenmap import recipes
 from eigenmap.recipes import Recipe
+from eigenmap.training.optim import LATE
 
 BATCH = 512
 
@@ -22,6 +23,9 @@ The last is that of 200 epochs (accuracy), of settings tried alone (candidates),
 """
 LONG: tuple[Part, ...] = ("candidates", "records")
 """Parts whose runs keep checkpoints and can be paused (`records.py`)."""
+RECORD_EPOCHS = (200, 800, 1000)
+WARM_UP, BETWEEN = 10, 10
+"""Epochs of the warm-up of a record whose rate is then constant; epochs between two checkpoints of a long run."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ class Job:
         method = METHODS[self.method]
         like = recipes.get(self.set.recipe)
         return Recipe(
-            name=self.name,
+            name=self.method if self.constant else self.name,  # a run continues only one of the same recipe
             encoder=like.encoder,
             stem=like.stem,
             image_size=like.image_size,
@@ -174,4 +178,22 @@ class Job:
             precision="bf16-mixed",
             channels_last=True,
             compile=True,
-        ).but(**method.settings)
+        ).but(**method.settings, **({"warmup": WARM_UP / self.epochs} if self.constant else {}))
+
+    @property
+    def constant(self) -> bool:
+        """Whether the run is a record whose rate is constant at first: records of all lengths share that part."""
+        return self.part == "records" and METHODS[self.method].settings.get("decay") == "late"
+
+    @property
+    def undecayed(self) -> int:
+        """Epochs up to the last checkpoint before the rate falls; 0 if it is not constant before."""
+        if not self.constant:
+            return 0
+        before = WARM_UP + LATE * (self.epochs - WARM_UP)
+        return int(before) // BETWEEN * BETWEEN
+
+    def shorter(self) -> Job | None:
+        """Return the longest shorter record, which this one continues from where the rate was still constant."""
+        lengths = [epochs for epochs in RECORD_EPOCHS if epochs < self.epochs and self.constant]
+        return replace(self, epochs=max(lengths)) if lengths else None

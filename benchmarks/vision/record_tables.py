@@ -73,7 +73,8 @@ def records(results: Results, finished: plan.Finished) -> Iterator[str]:
     yield (
         f"CIFAR-10, ResNet-18, batch {BATCH}, final epoch. Each candidate is the recipe `cifar10-resnet18` with one "
         f"change, {plan.CANDIDATE_EPOCHS} epochs, one seed, a tenth of the training images held out. The best by kNN "
-        "of its stored code on held-out images trains for 200, 800 and 1,000 epochs."
+        "of its stored code on held-out images trains for 200, 800 and 1,000 epochs. A constant rate is taken if it is "
+        "within a standard error of the best: then a longer run continues a shorter one from before its decay."
     )
     names = ("knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test")
     head = ["candidate", "kNN of the code, held out", "kNN of the code, test", "kNN of the encoder", "linear, ridge"]

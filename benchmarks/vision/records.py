@@ -7,12 +7,17 @@ it, from the first on the same machine, or from the second on another (`carry.py
 written after the last epoch. Candidates hold out a tenth of the training images, by which the best of them is chosen
 (kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing is chosen on
 test images.
+
+If the rate of the records is constant until its decay in the last fifth, a longer one is at first the same run as a
+shorter one. It then continues from the last checkpoint of that one before the decay: R/runs/NAME/before-decay.pt, or
+R/NAME.before-decay.carry on another machine. Its seconds include what it shares.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import shutil
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,7 +29,7 @@ from torch import Tensor
 
 from benchmarks.common import harness
 from benchmarks.vision import carry
-from benchmarks.vision.jobs import Job
+from benchmarks.vision.jobs import BETWEEN, Job
 from benchmarks.vision.measure import Target, Trained, accuracy, target
 from benchmarks.vision.retrieval import add_job, given_job
 from benchmarks.vision.transfer import aligned_code
@@ -38,31 +43,35 @@ from eigenmap.recipes.recipe import BaseRecipe
 from eigenmap.relations.images import split_held_out
 from eigenmap.training import CollapseError, DivergedError, TrainingConfig
 from eigenmap.training.progress import Silent
+from eigenmap.training.run import METRICS_FILE
 
 HELD_OUT = {"candidates": 0.1, "records": 0.02}
 """Share of the training images that are held out, by part."""
-EPOCHS_BETWEEN = 10
-"""Epochs between two checkpoints."""
 PROTOCOL = (
     "CIFAR-10, ResNet-18, final epoch; kNN (200 neighbours) and linear probes among all training images; the code is "
     "the stored one, of both outputs; {share} of the training images are not trained on"
 )
 
 
+UNDECAYED, CARRIED = "before-decay.pt", ".before-decay.carry"
+
+
 class PausedError(Exception):
     """Raised when time is up, just after a checkpoint."""
 
 
-class Pause(Silent):
-    """Ends a run just after its first own checkpoint at which a time has passed."""
+class Checkpoints(Silent):
+    """Keeps a copy of one checkpoint, and ends a run just after its first own one at which a time has passed."""
 
-    def __init__(self, until: float, every: int) -> None:
-        self.until, self.every, self.first = until, every, 0
+    def __init__(self, folder: Path, until: float, every: int, kept: int) -> None:
+        self.folder, self.until, self.every, self.kept, self.first = folder, until, every, kept, 0
 
     def start(self, step: int, steps: int) -> None:
         self.first = step
 
     def advance(self, step: int) -> None:
+        if step == self.kept + 1 and self.kept:
+            shutil.copyfile(self.folder / CHECKPOINT, self.folder / UNDECAYED)
         if step - 1 > self.first and step % self.every == 1 and now() > self.until:
             raise PausedError(f"paused at step {step - 1}")
 
@@ -84,8 +93,10 @@ def run(job: Job, data: Path, folder: Path, *, until: float = math.inf, compiled
     recipe = job.recipe().but(compile=compiled)
     rows, held = split_held_out(len(images), fraction=share, seed=job.seed)
     image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
-    every = max(2, EPOCHS_BETWEEN * (len(rows) // recipe.batch_size))
-    options = LongRun(folder, resume=True, seed=job.seed, progress=Pause(until, every), every=every)
+    per_epoch = len(rows) // recipe.batch_size
+    every = max(2, BETWEEN * per_epoch)
+    checkpoints = Checkpoints(folder, until, every, job.undecayed * per_epoch)
+    options = LongRun(folder, resume=True, seed=job.seed, progress=checkpoints, every=every)
     result: dict[str, Any] = {
         "benchmark": job.part,
         "protocol": PROTOCOL.format(share=f"{share:.0%}"),
@@ -122,6 +133,17 @@ def measure(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:
     return result
 
 
+def continue_shorter(job: Job, results: Path, folder: Path) -> None:
+    """Put the last checkpoint of a shorter record before its decay into a folder, from which a longer one continues."""
+    there, carried = results / "runs" / job.name, results / f"{job.name}{CARRIED}"
+    folder.mkdir(parents=True, exist_ok=True)
+    if (there / UNDECAYED).is_file():
+        shutil.copyfile(there / METRICS_FILE, folder / METRICS_FILE)
+        shutil.copyfile(there / UNDECAYED, folder / CHECKPOINT)
+    elif carried.is_file():
+        carry.unpack(carried, folder / CHECKPOINT)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_job(parser)
@@ -132,8 +154,11 @@ def main() -> None:
         print(f"{job.name}: not begun, time is up", flush=True)
         return
     folder, carried = given.results / "runs" / job.name, given.results / f"{job.name}.carry"
-    if carried.is_file() and not (folder / CHECKPOINT).is_file():
-        carry.unpack(carried, folder / CHECKPOINT)
+    if not (folder / CHECKPOINT).is_file():
+        if carried.is_file():
+            carry.unpack(carried, folder / CHECKPOINT)
+        elif (shorter := job.shorter()) is not None:
+            continue_shorter(shorter, given.results, folder)
     try:
         result = run(job, given.data, folder, until=given.until, compiled=not given.eager)
     except PausedError as pause:
@@ -141,6 +166,8 @@ def main() -> None:
         print(f"{job.name}: {pause}; {carried.stat().st_size / 2**20:.1f} MiB to carry", flush=True)
         return
     harness.write(given.results / f"{job.name}.json", result)
+    if (folder / UNDECAYED).is_file():
+        carry.pack(folder / UNDECAYED, given.results / f"{job.name}{CARRIED}")
     kept = ("collapsed", "knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test", "linear_sgd_test")
     print(job.name, {name: result[name] for name in kept if name in result}, flush=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.vision import RESULTS, plan, summary
-from benchmarks.vision.jobs import METHODS, Job
+from benchmarks.vision.jobs import METHODS, RECORD_EPOCHS, Job
 from benchmarks.vision.sets import SETS
 from eigenmap import recipes
 
@@ -182,6 +182,29 @@ def test_records_wait_for_all_candidates_and_take_the_best_by_held_out_codes(res
     assert [(job.method, job.epochs, job.part) for job in (first, second, third)] == [
         (plan.CANDIDATES[2], epochs, "records") for epochs in (200, 800, 1000)
     ]
+
+
+@pytest.mark.parametrize(("held_out", "constant"), [(0.877, True), (0.87, False)])
+def test_records_at_a_constant_rate_follow_one_another(results: Path, held_out: float, constant: bool) -> None:
+    for job in plan.records(plan.Finished()):
+        score = {plan.CONSTANT: held_out, plan.CANDIDATES[1]: 0.88}.get(job.method, 0.8)
+        finish(results, job, knn_code_held_out=score)
+    found = [job for job in plan.records(plan.Finished()) if job.part == "records"]
+    assert {job.method for job in found} == {plan.CONSTANT if constant else plan.CANDIDATES[1]}
+    assert [job.epochs for job in found] == ([200] if constant else [200, 800, 1000])
+    if constant:
+        finish(results, found[0])
+        assert [job.epochs for job in plan.records(plan.Finished()) if job.part == "records"] == [200, 800]
+
+
+def test_a_record_at_a_constant_rate_costs_what_it_adds() -> None:
+    def seconds(method: str) -> list[float]:
+        jobs = [Job("cifar10", method, 0.75, epochs, part="records") for epochs in RECORD_EPOCHS]
+        return [plan.training_seconds(job) for job in jobs]
+
+    # 200 epochs, then those from 160 to 800 and from 640 to 1,000.
+    shares = [part / whole for part, whole in zip(seconds("scl-wide-late"), seconds("scl-wide"), strict=True)]
+    assert shares == pytest.approx([1.0, 0.8, 0.36])
 
 
 def test_each_remedy_for_large_batches_is_alone(results: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from benchmarks.vision import records, sets
+from benchmarks.vision import jobs, records, sets
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
-from eigenmap.training.checkpoint import load
+from eigenmap.training.checkpoint import Checkpoint, load
 from tests.end_to_end.photos import pictures
 
 SIZE, TRAIN, TEST = 12, 160, 24
@@ -28,11 +31,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def words(data: Path, *more: str) -> list[str]:
-    of_job = {"set": "cifar10", "method": JOB.method, "rate": JOB.rate, "epochs": JOB.epochs, "part": JOB.part}
-    of_job |= {"components": JOB.n_components, "batch-size": JOB.batch_size}
+def words(data: Path, *more: str, job: Job = JOB, results: Path | None = None) -> list[str]:
+    of_job = {"set": "cifar10", "method": job.method, "rate": job.rate, "epochs": job.epochs, "part": job.part}
+    of_job |= {"components": job.n_components, "batch-size": job.batch_size}
     described = [word for name, value in of_job.items() for word in (f"--{name}", str(value))]
-    return ["records", "--data", str(data), "--results", str(data / "results"), "--eager", *described, *more]
+    return ["records", "--data", str(data), "--results", str(results or data / "results"), "--eager", *described, *more]
 
 
 def test_a_run_is_paused_at_a_checkpoint_and_carried_on_elsewhere(
@@ -61,6 +64,35 @@ def test_a_run_is_paused_at_a_checkpoint_and_carried_on_elsewhere(
     records.main()  # another machine, which has the small file alone
     assert "knn_code_test" in capsys.readouterr().out
     assert (results / f"{JOB.name}.json").is_file() and load(folder / "checkpoint.pt").step == 88
+
+
+def test_a_longer_record_continues_a_shorter_one_from_before_its_decay(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "RECORD_EPOCHS", (30, 60))
+    short = Job("cifar10", "scl-wide-late", 0.01, 30, n_components=8, batch_size=36, part="records")
+    long = replace(short, epochs=60)
+    assert (short.undecayed, long.undecayed) == (20, 50) and short.shorter() is None and long.shorter() == short
+    assert replace(long, method="scl-wide").shorter() is None and replace(long, part="candidates").undecayed == 0
+
+    def trained(job: Job, results: Path) -> Checkpoint:
+        monkeypatch.setattr("sys.argv", words(data, job=job, results=results))
+        records.main()
+        return load(results / "runs" / job.name / "checkpoint.pt")
+
+    alone = trained(long, data / "alone")
+    shared = data / "shared"
+    trained(short, shared)
+    assert load(shared / "runs" / short.name / "before-decay.pt").step == 20 * 4
+    continued = trained(long, shared)
+    assert continued.step == alone.step == 60 * 4
+    assert all(torch.equal(continued.network[name], alone.network[name]) for name in alone.network)
+    history = json.loads((shared / f"{long.name}.json").read_text())["history"]
+    assert history[0]["step"] < 20 * 4 < history[-1]["step"]
+    for file in (shared / "runs").rglob("*.pt"):  # another machine has the small file alone
+        file.unlink()
+    records.continue_shorter(short, shared, shared / "runs" / long.name)
+    assert load(shared / "runs" / long.name / "checkpoint.pt").step == 20 * 4
 
 
 def test_a_run_measures_encoder_and_stored_code(data: Path) -> None:
