@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.service.security import is_loopback
@@ -56,10 +57,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
-    """Return the address to open in a browser."""
+    """Return the address to open in a browser, with any token in it."""
     name = host if is_loopback(host) else socket.gethostname()
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
-    return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
+    return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?{urlencode({'token': token})}")
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:
