@@ -31,6 +31,12 @@ def test_the_address_carries_any_token() -> None:
     assert parse_qs(asked.query) == {"token": [token]} and not asked.fragment
 
 
+@pytest.mark.parametrize("host", ["no..such", "x" * 64 + ".invalid"])
+def test_what_is_no_host_name_is_explained(host: str) -> None:
+    with pytest.raises(EigenmapError, match=r"is not an address of this machine"):
+        listen(host, 0)
+
+
 def test_a_port_that_is_taken_or_makes_no_sense() -> None:
     with listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
