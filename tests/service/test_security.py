@@ -83,6 +83,15 @@ def test_the_token_opens_the_service(closed: httpx.Client) -> None:
     assert closed.get("/api/about", headers=good | {"Host": "anything.example"}).status_code == 200
 
 
+@pytest.mark.parametrize("other", ['prefs={"theme":"dark"}', "a b=c", 'note="open', "x[y]=1", "plain"])
+def test_cookies_of_other_programs_on_this_host_do_not_hide_ours(closed: httpx.Client, other: str) -> None:
+    """A browser sends the cookies of every port of a host, whatever is in them."""
+    ours = closed.get("/", params={"token": TOKEN}).headers["set-cookie"].split(";")[0]
+    closed.cookies.clear()
+    for cookies in (f"{other}; {ours}", f"{ours}; {other}"):
+        assert closed.get("/api/about", headers={"Cookie": cookies}).status_code == 200
+
+
 def test_a_browser_gets_a_cookie_that_is_not_the_token(closed: httpx.Client) -> None:
     answer = closed.get("/", params={"token": TOKEN})
     assert answer.status_code == 303 and answer.headers["location"] == "/"

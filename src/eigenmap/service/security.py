@@ -16,12 +16,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenmap.service.incoming import Incoming, too_long
@@ -186,11 +186,9 @@ class Guard:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and _same(given, self._token):
             return True
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        return COOKIE in cookies and self._cookie is not None and _same(cookies[COOKIE].value, self._cookie)
+        # Parsed as browsers write them: `http.cookies` stops at the first cookie that another program wrote carelessly.
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        return cookie is not None and self._cookie is not None and _same(cookie, self._cookie)
 
 
 class _Answer:
