@@ -28,7 +28,7 @@ from eigenmap.search.flat import FlatBackend
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
 from eigenmap.search.scan import comparable, nothing, top_scores
 from eigenmap.search.shared_cache import SharedCache
-from eigenmap.search.snapshot import Snapshot, StoredItems
+from eigenmap.search.snapshot import Snapshot, StoredItems, stores_means
 
 LINKS = 16
 """Neighbours per node in the HNSW graph."""
@@ -78,7 +78,7 @@ class ApproximateSnapshot(Snapshot):
         """Answer the first stage with the approximate index if it has the right length, all others exactly."""
         how = self.made.how
         first, *rest = stages
-        if first.dim > how.dim:
+        if first.dim > how.dim or not (rest or self._scores_exactly(first.dim)):
             first, rest = Stage(how.dim, max(how.shortlist, first.keep)), list(stages)
         among = self.matching(where)
         matching = self.rows if among is None else np.count_nonzero(among)
@@ -89,6 +89,14 @@ class ApproximateSnapshot(Snapshot):
         if not rest:  # items with equal scores are returned in the order of addition
             scores, rows = top_scores(scores, rows, first.keep)
         return self.refine(queries, scores, rows, rest)
+
+    def _scores_exactly(self, dim: int) -> bool:
+        """Tell whether the scores of the approximate index are those of the stored codes at this length.
+
+        `sq8` rounds the codes, and the expected cosines of compact codes (`Scanner`) are not cosines.
+        """
+        by_means = stores_means(self.about) and self.ranking == "relevance" and dim == self.about.n_components
+        return self.made.how.method != "sq8" and not by_means
 
     def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
         """Return the best `keep` of the rows `among` (None: of all) found by the approximate index."""
