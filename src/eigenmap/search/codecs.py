@@ -39,6 +39,8 @@ from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
+_HALF_SMALLEST, _HALF_LARGEST = 2.0**-8, float(np.finfo(np.float16).max)
+"""Range of the largest feature of a code that float16 stores well; that of a unit code is within it."""
 LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
@@ -90,6 +92,19 @@ class Codec(Protocol):
     def as_json(self) -> dict[str, Any]:
         """Return plain values from which `from_json` restores the codec."""
         ...
+
+
+def fitted_to_half(codes: Floats) -> Floats:
+    """Scale codes compared by cosine, which does not depend on their length, into the range of float16.
+
+    Most codes stay as they are; others are multiplied by a power of two, so that their largest feature is near 1.
+    """
+    largest = np.abs(codes).max(axis=1)
+    unfit = (largest > _HALF_LARGEST) | ((largest > 0) & (largest < _HALF_SMALLEST))
+    if unfit.any():
+        codes = codes.copy()
+        codes[unfit] = np.ldexp(codes[unfit], -np.frexp(largest[unfit])[1][:, None])
+    return codes
 
 
 class FloatCodec:

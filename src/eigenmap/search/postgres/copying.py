@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Floats, Id, Metadata
+from eigenmap.search.codecs import fitted_to_half
 from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import Table
 
@@ -104,6 +105,8 @@ def copy(
 def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
     """Yield codes in pgvector's wire format: two 16-bit numbers, length and 0, then the features, big-endian."""
     head = np.array([codes.shape[1], 0], ">i2").tobytes()
+    if table.about.precision == "float16" and table.about.metric == "cosine":
+        codes = fitted_to_half(codes)
     with np.errstate(over="ignore"):
         rows = codes.astype(">f4" if table.type == "vector" else ">f2")
     if not np.isfinite(rows).all():
