@@ -68,3 +68,8 @@ def test_ids_that_are_no_list_are_explained():
     for ids in (np.array(5), torch.tensor(5), 5, "a"):
         with pytest.raises(EigenmapError, match=r"ids must be a list"):
             checks.names(ids)
+
+
+def test_an_id_given_twice_is_not_said_to_exist():
+    with pytest.raises(EigenmapError, match=r"the id 'a' is given twice"):
+        checks.names(["b", "a", "a"])

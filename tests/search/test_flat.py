@@ -102,7 +102,7 @@ def test_an_id_may_come_back(index):
         (lambda index: index.delete([3, 77]), "no item.*77"),
         (lambda index: index.update(codes(2), [3, 77]), "no item.*77"),
         (lambda index: index.add(codes(2), [77, 3]), "id 3.*already"),
-        (lambda index: index.upsert(codes(2), [77, 77]), "id 77.*already"),
+        (lambda index: index.upsert(codes(2), [77, 77]), "id 77.*twice"),
         (lambda index: index.upsert(codes(1), ["x"]), "strings"),
         (lambda index: index.codes([77]), "no item.*77"),
         (lambda index: index.update(codes(1), [3], [{"a": {}}]), "text"),

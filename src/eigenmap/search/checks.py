@@ -85,7 +85,8 @@ def names(ids: Iterable[Id]) -> list[Id]:
     refuse_other_type(plain_ids)
     if len(set(plain_ids)) < len(plain_ids):
         seen: set[Id] = set()
-        refuse_known(next(name for name in plain_ids if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+        twice = next(name for name in plain_ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise EigenmapError(f"the id {twice!r} is given twice; give each id once")
     return plain_ids
 
 
