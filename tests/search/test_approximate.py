@@ -122,3 +122,16 @@ def test_scores_at_the_length_of_the_index_are_those_of_the_stored_codes(method,
         right = dict(zip(all_ids, all_scores.tolist(), strict=True))
         assert scores.tolist() == pytest.approx([right[name] for name in ids], rel=1e-5, abs=1e-6)
     assert share(found.ids, [ids[:10] for ids in everything.ids]) > 0.9
+
+
+def test_clusters_become_more_as_the_index_grows(tmp_path):
+    """With as few of them as in the beginning, a search of some clusters would visit most items."""
+    index = CodeIndex(K, backend="faiss", where=tmp_path / "index", approximate=Approximate("ivf", 8, effort=4))
+    lists, rows = [], 0
+    for more in (400, 100, 3500, 12_000):
+        index.add(codes(more, seed=more), range(rows, rows + more))
+        rows += more
+        index.search(codes(1))
+        lists.append(index.backend.prefix_index().nlist)
+    assert lists == [10, 10, 63, 126]
+    assert CodeIndex.open(tmp_path / "index").backend.prefix_index().nlist == 126

@@ -38,7 +38,9 @@ _TRAINING_ROWS = 200_000
 _RARE = 0.05
 """Share of matching items below which a filtered search is exact, which is faster than skipping the others."""
 _GROWTH = 1.1
-"""Growth factor at which the faiss index is rebuilt."""
+"""Growth factor at which the faiss index is replaced by a larger copy."""
+_MORE_LISTS = 2
+"""Growth factor of the suitable number of clusters at which they are computed again."""
 
 
 class FaissBackend(FlatBackend):
@@ -183,7 +185,7 @@ class PrefixIndexes:
         columns = items.columns
         assert columns is not None
         rows = columns.count
-        if before is None:
+        if before is None or self._outgrown(before, rows):
             index, first = _empty(self.how, rows), 0
             drawn = np.random.default_rng(0).permutation(rows)[:_TRAINING_ROWS]
             if not index.is_trained:
@@ -194,6 +196,10 @@ class PrefixIndexes:
             index.add(self.prefixes(columns, start, min(start + _ROWS_AT_ONCE, rows)))
         self._keep(index, items)
         return PrefixIndex(index, rows)
+
+    def _outgrown(self, before: PrefixIndex, rows: int) -> bool:
+        """Tell whether an index has so few clusters for this many rows that each of them is too large."""
+        return self.how.method == "ivf" and _lists(rows) >= _MORE_LISTS * before.index.nlist
 
     @property
     def _name(self) -> str:
@@ -224,5 +230,9 @@ def _empty(how: Approximate, rows: int) -> Any:
         return index
     if how.method == "sq8":
         return faiss.IndexScalarQuantizer(how.dim, faiss.ScalarQuantizer.QT_8bit, kind)
-    lists = max(1, min(round(math.sqrt(rows)), rows // 39))  # faiss warns below 39 points per cluster
-    return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, lists, kind)
+    return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, _lists(rows), kind)
+
+
+def _lists(rows: int) -> int:
+    """Return the suitable number of clusters."""
+    return max(1, min(round(math.sqrt(rows)), rows // 39))  # faiss warns below 39 points per cluster
