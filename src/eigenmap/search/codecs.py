@@ -39,7 +39,7 @@ from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
-_HALF_SMALLEST, _HALF_LARGEST = 2.0**-8, float(np.finfo(np.float16).max)
+HALF_RANGE = (2.0**-8, float(np.finfo(np.float16).max))
 """Range of the largest feature of a code that float16 stores well; that of a unit code is within it."""
 LARGEST_SAMPLE = 50_000
 LEVELS = 256
@@ -94,13 +94,13 @@ class Codec(Protocol):
         ...
 
 
-def fitted_to_half(codes: Floats) -> Floats:
-    """Scale codes compared by cosine, which does not depend on their length, into the range of float16.
+def scaled_into(codes: Floats, low: float, high: float) -> Floats:
+    """Scale codes compared by cosine, which does not depend on their length, if they are too small or too large.
 
-    Most codes stay as they are; others are multiplied by a power of two, so that their largest feature is near 1.
+    A code whose largest feature is outside the range is multiplied by a power of two that brings it near 1.
     """
     largest = np.abs(codes).max(axis=1)
-    unfit = (largest > _HALF_LARGEST) | ((largest > 0) & (largest < _HALF_SMALLEST))
+    unfit = (largest > high) | ((largest > 0) & (largest < low))
     if unfit.any():
         codes = codes.copy()
         codes[unfit] = np.ldexp(codes[unfit], -np.frexp(largest[unfit])[1][:, None])

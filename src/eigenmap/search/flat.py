@@ -163,7 +163,7 @@ class FlatBackend:
                 codec.require_levels(len(before) + old.count(None))
                 codes = codec.scaled(codes)
             if before.about.precision == "float16" and before.about.metric == "cosine":
-                codes = codecs.fitted_to_half(codes)
+                codes = codecs.scaled_into(codes, *codecs.HALF_RANGE)
             if isinstance(codec, codecs.Int8Codec):
                 codes = codec.fitted(codes, ids, before.about.metric)
             if metadata is None:
