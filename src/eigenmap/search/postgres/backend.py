@@ -160,6 +160,11 @@ class PostgresBackend:
         rows = [place[name] for name in ids]
         return ItemBatch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
 
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """Return the metadata of those ids that exist."""
+        self.session.read(lambda connection: self._require_type(connection, ids))
+        return dict(self._rows("SELECT id, metadata FROM {} WHERE id = ANY(%s)", [list(ids)]))
+
     def sample(self, count: int, seed: int) -> ItemBatch:
         """Return random items."""
         statement = "SELECT id, code, metadata FROM {} ORDER BY hashint8extended(added, %s), added LIMIT %s"
