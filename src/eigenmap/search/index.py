@@ -416,7 +416,10 @@ class CodeIndex:
         return self._measured.get(tuple(stages))
 
     def codes(self, ids: Iterable[Id]) -> Floats:
-        """Return the stored codes of these items, decoded, in this order."""
+        """Return the stored codes of these items, decoded, in this order.
+
+        If codes are compared by cosine, those too small or too large for their precision are stored scaled.
+        """
         return self.backend.take(checks.names(ids)).codes
 
     def metadata(self, ids: Iterable[Id]) -> list[dict[str, Any]]:
