@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenmap import Eigenmap, EigenmapError, fit_graph, load_graph
-from eigenmap.embedding import nodes
+from eigenmap.embedding import node_store, nodes
 from eigenmap.embedding.node_store import MANIFEST, NodeCodes
 from eigenmap.embedding.nodes import embed_nodes
 from tests.graphs import blocks
@@ -162,3 +162,24 @@ def test_weights_are_kept_for_new_nodes(tmp_path: Path) -> None:
     kept, given = stored.walk(), graph.walk()
     assert torch.equal(kept.indptr, given.indptr) and torch.equal(kept.indices, given.indices)
     assert given.cumulative is not None and torch.equal(kept.cumulative, given.cumulative)  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_replaced_while_it_is_opened(
+    models: dict[str, Eigenmap], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The description of one folder never comes with the codes of another."""
+    for name, way in (("codes", "none"), ("other", "S")):
+        embed_nodes(models[way], GRAPH.x, walk(), tmp_path / name)
+    wanted = np.array(NodeCodes.open(tmp_path / "other").codes)
+    read = node_store.open_npy
+
+    def replaced_meanwhile(*given: Any) -> Any:
+        if (tmp_path / "other").exists():
+            (tmp_path / "codes").rename(tmp_path / "old")
+            (tmp_path / "other").rename(tmp_path / "codes")
+        return read(*given)
+
+    monkeypatch.setattr(node_store, "open_npy", replaced_meanwhile)
+    stored = NodeCodes.open(tmp_path / "codes")
+    assert stored.fingerprint == models["S"].weights_sha256
+    np.testing.assert_array_equal(stored.codes, wanted)

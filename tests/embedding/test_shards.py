@@ -72,6 +72,7 @@ def test_whole_numbers_are_ids_too() -> None:
 def test_names_that_are_no_utf8() -> None:
     assert utf8_name("a/ü.jpg") == "a/ü.jpg"
     assert utf8_name("a\udcff") == "a\\xff"
+    assert utf8_name("a\ud800ü") == "a\\xed\\xa0\\x80ü"  # half of a pair, which is no byte of a file name
 
 
 def test_what_is_no_folder_of_codes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -107,3 +108,31 @@ def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(EigenmapError, match=r"codes\.parquet"):
         all_of(path)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_codes_never_get_the_names_of_those_that_replaced_them(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(folder: Path, names: list[str], value: float) -> Path:
+        folder.mkdir()
+        codes = np.full((2, 3), value, np.float32)
+        if suffix == ".npy":
+            np.save(folder / "codes.npy", codes)
+            (folder / "codes.ids.json").write_text(json.dumps(names))
+        else:
+            np.savez(folder / "codes.npz", codes=codes, ids=names)
+        return folder / f"codes{suffix}"
+
+    path, other = write(tmp_path / "a", ["a", "b"], 1), write(tmp_path / "b", ["c", "d"], 2)
+    read_names = stored.stored_names
+
+    def replaced_meanwhile(*given: Any) -> list[str] | None:
+        for file in other.parent.iterdir():
+            file.replace(path.with_name(file.name))
+        return read_names(*given)
+
+    monkeypatch.setattr(stored, "stored_names", replaced_meanwhile)
+    with pytest.raises(EigenmapError, match=r"codes\.np[yz] was replaced"):
+        all_of(path)
+    assert all_of(path)[0] == ["c", "d"]

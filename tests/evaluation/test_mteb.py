@@ -103,6 +103,11 @@ def test_sides_and_prompts_follow_the_kind_of_text() -> None:
     assert cosine == pytest.approx(float((query * other).sum()))
 
 
+def test_lists_of_texts_are_told_apart_whatever_is_in_them() -> None:
+    codes = TextCodes(lambda texts: np.ones((len(texts), 3)))
+    assert [len(codes.of(texts, "query")) for texts in (["a", "b"], ["a\0b"], ["a", "b"])] == [2, 1, 2]
+
+
 def test_mistakes() -> None:
     from tests.robustness.operation import node_model
 

@@ -38,6 +38,14 @@ def test_equal_cosines_rank_by_gallery_index_also_across_blocks_and_scales():
         assert indices.tolist() == [list(range(j, 100, 5)) for j in range(5)]
 
 
+@pytest.mark.parametrize("size", [3e38, 1e-38, 2e-45])
+def test_norms_outside_the_range_of_float32_are_no_obstacle(size):
+    gallery = np.array([[1, 1], [1, -1], [1, 0], [-1, -1]], np.float32) * np.float32(size)
+    indices, scores = nearest(gallery[:2], gallery, 4)
+    assert indices.tolist() == [[0, 2, 1, 3], [1, 2, 0, 3]]
+    np.testing.assert_allclose(scores, [[1, 0.5**0.5, 0, -1], [1, 0.5**0.5, 0, 0]], atol=2e-7)
+
+
 def test_one_feature_is_only_a_sign():
     gallery = np.array([[0.3], [-7.0], [1e-30], [0.0], [-0.0], [1e30]])
     indices, scores = nearest(np.array([[0.1], [-3.0], [0.0]]), gallery, 6)

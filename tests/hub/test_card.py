@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from eigenmap.hub.card import model_card
 from eigenmap.model import Eigenmap
 
 STORED = Path(__file__).parents[1] / "compatibility" / "v0_1"
@@ -23,3 +24,12 @@ def test_a_card_says_what_the_model_says(kind):
     for length, share in about["alignment"]["recall"].items():
         if int(length) == model.n_components or int(length) in (8, 16, 32):
             assert f"| {length} | {model.eigenvalues_[int(length) - 1]:.3f} | {100 * share:.0f} % |" in card
+
+
+def test_yes_and_no_are_no_numbers():
+    card = model_card(
+        {"input": {"length": 1300, "unit": True, "other": False}, "alignment": {}, "weights_sha256": "0" * 64},
+        [0.9, 0.5],
+        "vectors",
+    )
+    assert "| length | 1,300 |" in card and "| unit | yes |" in card and "| other | no |" in card

@@ -9,6 +9,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import huggingface_hub
 import pytest
 
@@ -64,6 +65,18 @@ def test_an_upload_holds_the_model_and_its_card(monkeypatch):
         set(sent) == {*FILES, "README.md"} and sent["model.safetensors"] == (MODEL / "model.safetensors").read_bytes()
     )
     assert sent["README.md"].decode() == model.card("someone/birds")
+
+
+def test_an_upload_without_a_network_is_explained(monkeypatch):
+    """The package raises the errors of its HTTP library, which is none of the standard library's kind."""
+
+    class Api:
+        def create_repo(self, name, private, exist_ok):
+            raise httpx.ConnectError("[Errno 111] Connection refused")
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    with pytest.raises(EigenmapError, match=r"someone/birds cannot be uploaded: .*Connection refused"):
+        publish(MODEL, "someone/birds", "card")
 
 
 class Hub(BaseHTTPRequestHandler):

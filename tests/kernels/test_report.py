@@ -61,6 +61,14 @@ def test_a_positive_kernel_needs_no_shift() -> None:
     assert smallest_eigenvalue(MatrixOperator(uniform(50), torch.ones(50, 50).double())) == 0
 
 
+@pytest.mark.parametrize("n", [300, 1500])
+def test_points_of_weight_zero_do_not_change_the_bound(n: int) -> None:
+    x, p = uniform(n), torch.full((n,), 1.0, dtype=torch.float64)
+    p[::3] = 0
+    bound = smallest_eigenvalue(KernelOperator(x, kernel, p / p.sum()))
+    assert bound == pytest.approx(smallest_eigenvalue(KernelOperator(x[p > 0], kernel)), rel=1e-2)
+
+
 def test_groups_are_what_the_points_cannot_tell_apart() -> None:
     mu = torch.tensor([1.0, 0.5, 0.49, 0.3, 0.1, 0.0999, 0.0998])
     assert groups(mu, 100) == [[0], [1, 2], [3], [4, 5, 6]]

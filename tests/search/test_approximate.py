@@ -105,3 +105,33 @@ def test_an_unknown_back_end_or_place_is_explained():
         CodeIndex(K, backend="postgres")
     with pytest.raises(EigenmapError, match="backend='postgres'"):
         CodeIndex(K, where="postgresql://localhost/x")
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner"])
+@pytest.mark.parametrize(
+    ("method", "stored"),
+    [("sq8", {}), ("ivf", {"precision": "bits", "bytes_per_item": 12}), ("sq8", {"precision": "int8"})],
+)
+def test_scores_at_the_length_of_the_index_are_those_of_the_stored_codes(method, stored, metric):
+    index = CodeIndex(K, metric, backend="faiss", approximate=Approximate(method, K, shortlist=60), **stored)
+    index.add(codes(N), range(N))
+    index.add(codes(9, seed=2), range(N, N + 9))  # compared without the approximate index, until it is rebuilt
+    queries = np.vstack([codes(20, seed=1), codes(9, seed=2)])
+    found, everything = index.search(queries, 10), index.search(queries, N + 9, exact=True)
+    for ids, scores, all_ids, all_scores in zip(*found[:2], *everything[:2], strict=True):
+        right = dict(zip(all_ids, all_scores.tolist(), strict=True))
+        assert scores.tolist() == pytest.approx([right[name] for name in ids], rel=1e-5, abs=1e-6)
+    assert share(found.ids, [ids[:10] for ids in everything.ids]) > 0.9
+
+
+def test_clusters_become_more_as_the_index_grows(tmp_path):
+    """With as few of them as in the beginning, a search of some clusters would visit most items."""
+    index = CodeIndex(K, backend="faiss", where=tmp_path / "index", approximate=Approximate("ivf", 8, effort=4))
+    lists, rows = [], 0
+    for more in (400, 100, 3500, 12_000):
+        index.add(codes(more, seed=more), range(rows, rows + more))
+        rows += more
+        index.search(codes(1))
+        lists.append(index.backend.prefix_index().nlist)
+    assert lists == [10, 10, 63, 126]
+    assert CodeIndex.open(tmp_path / "index").backend.prefix_index().nlist == 126

@@ -1,11 +1,12 @@
 import itertools
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenmap.search.bit_allocation import allocate_bytes, water_filling
+from eigenmap.search.bit_allocation import allocate_bytes, group_errors, water_filling
 from eigenmap.search.codecs import blocks_of
 
 
@@ -27,6 +28,37 @@ def test_water_filling_is_that_of_the_definition(bits):
         assert water_filling(variance, bits) == pytest.approx(slow_water_filling(variance, bits), rel=1e-9)
     assert water_filling(np.zeros(3), bits) == 0
     assert water_filling(np.array([4.0, 0.0]), 1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["falling", "any order", "equal", "many zeros", "steep"])
+def test_errors_of_growing_groups_are_those_of_each_group(kind):
+    rng = np.random.default_rng(0)
+    variance = rng.exponential(size=60) ** 2
+    if kind == "falling":
+        variance = np.sort(variance)[::-1]
+    elif kind == "equal":
+        variance[:] = 0.3
+    elif kind == "many zeros":
+        variance[rng.random(60) < 0.5] = 0
+    elif kind == "steep":
+        variance = 10.0 ** rng.uniform(-300, 300, 60)
+    wanted = [slow_water_filling(variance[:size], 8) for size in range(1, 61)]
+    if kind == "steep":  # bisection cannot reach such small numbers
+        wanted = [water_filling(variance[:size], 8) for size in range(1, 61)]
+    np.testing.assert_allclose(group_errors(variance), wanted, rtol=1e-9)
+
+
+def test_the_cost_of_a_group_grows_with_its_length():
+    """Groups of 1 ... n features, together: twice as many features take about twice as long, not four times."""
+
+    def seconds(size):
+        variance = np.arange(1, size + 1) ** -1.5
+        began = time.process_time()
+        group_errors(variance)
+        return time.process_time() - began
+
+    short, long = (min(seconds(size) for _ in range(5)) for size in (2048, 8192))
+    assert long < 8 * short
 
 
 def every_split(k, n_groups):

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+import torch
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
@@ -45,6 +47,9 @@ def test_metadata_by_item_and_by_column():
         ([{}], "2 items.*1.*metadata"),
         ({"label": ["a"]}, "metadata.*1.*'label'.*2"),
         ([{}, "x"], "mapping"),
+        (5, "mapping"),
+        ({"label": "ab"}, "'label'.*list.*'ab'"),
+        ({"label": 5}, "'label'.*list.*5"),
         ([{}, {1: 2}], "mapping"),
         ([{}, {"a": [1]}], "'a'.*finite"),
     ],
@@ -52,3 +57,19 @@ def test_metadata_by_item_and_by_column():
 def test_metadata_that_cannot_be_stored_is_explained(items, message):
     with pytest.raises(EigenmapError, match=message):
         checks.metadata(items, 2)
+
+
+def test_a_whole_number_too_large_for_any_float_is_explained():
+    with pytest.raises(EigenmapError, match=r"codes.*too large"):
+        checks.matrix([[10**400, 0]], "codes")
+
+
+def test_ids_that_are_no_list_are_explained():
+    for ids in (np.array(5), torch.tensor(5), 5, "a"):
+        with pytest.raises(EigenmapError, match=r"ids must be a list"):
+            checks.names(ids)
+
+
+def test_an_id_given_twice_is_not_said_to_exist():
+    with pytest.raises(EigenmapError, match=r"the id 'a' is given twice"):
+        checks.names(["b", "a", "a"])

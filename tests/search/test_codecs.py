@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import codecs
+from eigenmap.search import CodeIndex, codecs
 from eigenmap.search.backend import IndexSpec
 from eigenmap.search.codecs import FloatCodec, blocks_of, levels_of, train_codec
 
@@ -142,3 +142,23 @@ def test_a_code_too_large_for_half_floats_is_refused():
 def test_a_description_of_no_codec_is_refused(entries):
     with pytest.raises((KeyError, ValueError)):
         codecs.from_json(entries, K)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-7, 1e-3, 1e6, 1e30])
+def test_float16_keeps_the_direction_of_codes_of_any_length(size):
+    """A cosine does not depend on the length of a code, but float16 has nothing below 6e-8 and above 65,504."""
+    codes = sample(200).astype(np.float64)
+    index = CodeIndex(K, precision="float16")
+    index.add(codes * size, range(200))
+    unit = codes / np.linalg.norm(codes, axis=1, keepdims=True)
+    found = index.search(codes[:20] * size, top=200)
+    right = np.take_along_axis(unit[:20] @ unit.T, np.array(found.ids), axis=1)
+    np.testing.assert_allclose(found.scores, right, atol=2e-3)
+
+
+def test_float16_stores_unit_codes_as_they_are():
+    codes = sample(50).astype(np.float32)
+    codes /= np.linalg.norm(codes, axis=1, keepdims=True)
+    index = CodeIndex(K, precision="float16")
+    index.add(codes, range(50))
+    np.testing.assert_array_equal(index.codes(range(50)), codes.astype(np.float16))

@@ -35,6 +35,16 @@ def test_a_short_code_links_more():
     assert duplicates(index, 1.0) == []
 
 
+def test_equal_codes_are_duplicates_whatever_their_rounding():
+    """In float32 the cosine of a code with itself may fall short of 1."""
+    codes = np.random.default_rng(0).standard_normal((200, K)).astype(np.float32)
+    index = CodeIndex(K)
+    index.add(np.vstack([codes, 3 * codes]), range(400))
+    groups = duplicates(index, 1.0)
+    assert sorted(group.ids for group in groups) == [[i, i + 200] for i in range(200)]
+    assert [group.lowest for group in groups] == pytest.approx([1] * 200, abs=1e-6)
+
+
 @pytest.mark.parametrize("options", [{"precision": "int8"}, {"precision": "bits", "bytes_per_item": 8}])
 def test_compact_codes_have_duplicates_too(options):
     index, codes = made(**options)

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from eigenmap.core.errors import EigenmapError
+from eigenmap.core.errors import EigenmapError, UnknownIdError
 from eigenmap.search import CodeIndex, flat, saving
+from eigenmap.search.columns import Columns
 
 K = 12
 
@@ -102,7 +103,7 @@ def test_an_id_may_come_back(index):
         (lambda index: index.delete([3, 77]), "no item.*77"),
         (lambda index: index.update(codes(2), [3, 77]), "no item.*77"),
         (lambda index: index.add(codes(2), [77, 3]), "id 3.*already"),
-        (lambda index: index.upsert(codes(2), [77, 77]), "id 77.*already"),
+        (lambda index: index.upsert(codes(2), [77, 77]), "id 77.*twice"),
         (lambda index: index.upsert(codes(1), ["x"]), "strings"),
         (lambda index: index.codes([77]), "no item.*77"),
         (lambda index: index.update(codes(1), [3], [{"a": {}}]), "text"),
@@ -246,3 +247,14 @@ def test_a_copy_whose_rows_cannot_be_mapped_for_a_moment_is_whole(tmp_path, monk
     copy = CodeIndex.open(tmp_path / "copy")
     assert copy.ids == list(range(40)) and copy.metadata([39]) == facts(40)[39:]
     np.testing.assert_array_equal(copy.codes(copy.ids), made.codes(made.ids))
+
+
+def test_metadata_are_read_without_codes(tmp_path, monkeypatch):
+    """A search of the service describes every result, and the codes of these are all over the files."""
+    index = CodeIndex(K, where=tmp_path / "index")
+    index.add(codes(20), range(20), {"parity": [row % 2 for row in range(20)]})
+    monkeypatch.setattr(Columns, "take", lambda *_: pytest.fail("codes were read"))
+    assert index.metadata([3, 8]) == [{"parity": 1}, {"parity": 0}] and index.metadata([]) == []
+    for absent in (20, "a"):
+        with pytest.raises(UnknownIdError, match=repr(absent)):
+            index.metadata([absent])

@@ -199,7 +199,7 @@ def test_a_search_that_cannot_be_made_says_why(arguments, message):
         (codes(2) * 1j, ["a", "b"], "codes.*numbers"),
         (codes(2), "ab", "not .ab."),
         (codes(2), None, "ids.*None"),
-        (codes(2), ["a", "a"], "'a'.*already"),
+        (codes(2), ["a", "a"], "'a'.*twice"),
         (codes(2), ["a", "item 3"], "'item 3'.*already"),
         (codes(2), ["a", 1], "strings"),
         (codes(2), [1, 2], "strings.*'item 0' and 1"),

@@ -52,7 +52,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path):
     with pytest.raises(EigenmapError, match="no codes"):
         build_index(IndexSpec(K), [], tmp_path / "a")
     twice = [*batches([3]), *batches([3])]
-    with pytest.raises(EigenmapError, match=r"id 0.*already"):
+    with pytest.raises(EigenmapError, match=r"id 0.*twice"):
         build_index(IndexSpec(K), twice, tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 

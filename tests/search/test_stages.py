@@ -60,3 +60,30 @@ def test_recall_against_a_slow_loop() -> None:
     assert 0.2 < np.mean(shares) < 1
     assert measure_recall(index.backend, stages, queries=60, seed=0) == pytest.approx(np.mean(shares))
     assert index.recall(funnel=stages, queries=60) == pytest.approx(np.mean(shares))
+
+
+def test_recall_of_a_single_item_is_complete_and_of_none_is_refused() -> None:
+    index = CodeIndex(4)
+    with pytest.raises(EigenmapError, match="empty"):
+        index.recall()
+    index.add(np.eye(4)[:1], ["a"])
+    assert index.recall(shortlist_dim=2, shortlist=20) == 1.0
+
+
+def test_recall_by_inner_product_compares_as_many_items_as_asked() -> None:
+    """A code need not be among its own best results, which are then all kept unless they are cut."""
+    codes = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
+    codes[::2] /= 50
+    index = CodeIndex(8, "inner")
+    index.add(codes, range(80))
+    scores = codes.astype(np.float64) @ codes.T.astype(np.float64)
+    np.fill_diagonal(scores, -np.inf)
+    truth = np.argsort(-scores, axis=1)[:, :3]
+    rough = codes[:, :2].astype(np.float64) @ codes[:, :2].T.astype(np.float64)
+    shares = []
+    for query in range(80):
+        near = np.argsort(-rough[query])[:7].tolist()  # one more, which may be the query itself
+        best = sorted({*near} - {query}, key=lambda row: -scores[query, row])[:3]
+        shares.append(len({*best} & {*truth[query].tolist()}) / 3)
+    found = index.recall(3, shortlist_dim=2, shortlist=6, queries=80)
+    assert found == pytest.approx(np.mean(shares))

@@ -62,6 +62,17 @@ def test_several_queries_are_answered_at_once_and_each_for_itself() -> None:
     assert isinstance(together[4], Refused) and together[4].status == 422
 
 
+def test_items_to_search_by_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On disk, every lookup reads the hashes of all ids."""
+    explorer, lookups = made(), []
+    monkeypatch.setattr(
+        explorer.index, "codes", lambda ids: lookups.append(ids) or CodeIndex.codes(explorer.index, ids)
+    )
+    answers = explorer.answer(SearchParameters("ordered", 4, 5), ["i1", (1.0,) * K, "i3", "i1"])
+    assert [len(names(answer)) for answer in answers] == [5] * 4 and names(answers[0]) == names(answers[3])
+    assert lookups == [["i1", "i3"]]
+
+
 def test_a_query_that_the_index_refuses_fails_no_other() -> None:
     """Of old all queries that waited for the same scan failed with it."""
     explorer, asks = made("inner"), SearchParameters("ordered", K, 5)

@@ -16,3 +16,8 @@ def test_requests_are_counted_and_timed() -> None:
     assert 'eigenmap_seconds_sum{route="/api/search"} 7.031000' in lines
     assert 'eigenmap_seconds_count{route="/api/search"} 3' in lines
     assert "eigenmap_items 12" in lines and "# TYPE eigenmap_items gauge" in lines
+
+
+def test_a_large_counter_still_counts() -> None:
+    lines = ServiceMetrics().text([("a", "counter", "A.", 12_345_678), ("b", "counter", "B.", 1234567.25)]).splitlines()
+    assert "a 12345678" in lines and "b 1234567.25" in lines

@@ -73,7 +73,9 @@ def test_without_the_token_nothing_but_health_is_answered(closed: httpx.Client) 
     assert closed.get("/api/health").status_code == 200
     for words in ("Bearer wrong-token-entirely", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x"):
         assert closed.get("/api/about", headers={"Authorization": words}).status_code == 401
-    for cookie in ("eigenmap=x", f"eigenmap={TOKEN}", "eigenmap", ";;;=\x01"):
+    name = closed.get("/", params={"token": TOKEN}).headers["set-cookie"].partition("=")[0]
+    closed.cookies.clear()
+    for cookie in (f"{name}=x", f"{name}={TOKEN}", name, ";;;=\x01"):
         assert closed.get("/api/about", headers={"Cookie": cookie}).status_code == 401
 
 
@@ -81,6 +83,28 @@ def test_the_token_opens_the_service(closed: httpx.Client) -> None:
     good = {"Authorization": f"Bearer {TOKEN}"}
     assert closed.get("/api/about", headers=good).status_code == 200
     assert closed.get("/api/about", headers=good | {"Host": "anything.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("other", ['prefs={"theme":"dark"}', "a b=c", 'note="open', "x[y]=1", "plain"])
+def test_cookies_of_other_programs_on_this_host_do_not_hide_ours(closed: httpx.Client, other: str) -> None:
+    """A browser sends the cookies of every port of a host, whatever is in them."""
+    ours = closed.get("/", params={"token": TOKEN}).headers["set-cookie"].split(";")[0]
+    closed.cookies.clear()
+    for cookies in (f"{other}; {ours}", f"{ours}; {other}"):
+        assert closed.get("/api/about", headers={"Cookie": cookies}).status_code == 200
+
+
+def test_two_services_on_one_host_do_not_take_each_others_cookies(closed: httpx.Client, explorer: Explorer) -> None:
+    """A browser keeps one cookie of each name for all ports of a host."""
+    with serving(create_app(explorer, token="another-horse-battery")) as other:
+        jar: dict[str, str] = {}
+        for client, token in ((closed, TOKEN), (other, "another-horse-battery")):
+            name, _, value = client.get("/", params={"token": token}).headers["set-cookie"].split(";")[0].partition("=")
+            jar[name] = value
+            client.cookies.clear()
+        cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
+        for client in (closed, other):
+            assert client.get("/api/about", headers={"Cookie": cookies}).status_code == 200
 
 
 def test_a_browser_gets_a_cookie_that_is_not_the_token(closed: httpx.Client) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from eigenmap import EigenmapError
@@ -19,6 +21,20 @@ def test_only_loopback_is_served_without_a_token() -> None:
 def test_a_token_that_can_be_guessed_or_not_sent_is_refused(token: str) -> None:
     with pytest.raises(EigenmapError, match="16 characters"):
         check_exposure("127.0.0.1", token)
+
+
+def test_the_address_carries_any_token() -> None:
+    token = "a+b&c=d#e%20f/g ?h"
+    check_exposure("0.0.0.0", token)
+    with listen("127.0.0.1", 0) as listening:
+        asked = urlsplit(url("127.0.0.1", listening, token))
+    assert parse_qs(asked.query) == {"token": [token]} and not asked.fragment
+
+
+@pytest.mark.parametrize("host", ["no..such", "x" * 64 + ".invalid"])
+def test_what_is_no_host_name_is_explained(host: str) -> None:
+    with pytest.raises(EigenmapError, match=r"is not an address of this machine"):
+        listen(host, 0)
 
 
 def test_a_port_that_is_taken_or_makes_no_sense() -> None:

@@ -27,7 +27,9 @@ def opened(content: bytes | None) -> Image.Image:
     return Image.open(io.BytesIO(content))
 
 
-@pytest.mark.parametrize(("side", "kind", "shown"), [(16, "PNG", 16), (64, "JPEG", 64), (224, "JPEG", 96)])
+@pytest.mark.parametrize(
+    ("side", "kind", "shown"), [(16, "PNG", 16), (64, "JPEG", 64), (224, "JPEG", 96), (256, "JPEG", 96)]
+)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_thumbnail_is_small_and_shows_the_picture(side: int, kind: str, shown: int, channels: int) -> None:
     content = encode(pixels(200, side, channels))
@@ -187,3 +189,9 @@ def test_a_store_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
     assert stored.read("a") is None
     (tmp_path / "two").rename(tmp_path / "one")
     assert np.asarray(opened(stored.read("a"))).max() == 2
+
+
+@pytest.mark.parametrize("side", [64, 128, 256])
+def test_pictures_of_a_folder_have_the_side_asked_for(tmp_path: Path, side: int) -> None:
+    Image.new("RGB", (300, 300)).save(tmp_path / "a.png")
+    assert opened(FolderPictures(tmp_path, side).read("a.png")).size == (side, side)

@@ -83,7 +83,20 @@ class NodeCodes:
     def open(cls, path: str | Path) -> NodeCodes:
         """Open a folder written by `eigenmap embed --neighbours` or `embed_nodes`."""
         path = a_path(path, "path")
-        about = _read(path)
+        while True:
+            about = _read(path)
+            try:
+                opened = cls._opened(path, about)
+            except EigenmapError:
+                if _read(path) == about:
+                    raise
+            else:
+                if _read(path) == about:  # with the checksums of all files: otherwise others have replaced them
+                    return opened
+
+    @classmethod
+    def _opened(cls, path: Path, about: Mapping[str, Any]) -> NodeCodes:
+        """Open the files of a folder with this description."""
         way = Propagation(about["way"], about["restart"] if about["way"] == "pagerank" else 0.0)
         names = [name for name in _NAMES if f"{name}.npy" in about["files"]]
         lacking = {*expected(way), "degrees", "indptr", "indices"} - set(names)

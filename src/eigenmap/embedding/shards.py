@@ -252,5 +252,9 @@ def code_table(ids: Sequence[str | int], codes: Codes, metadata: dict[str, str])
 
 
 def utf8_name(name: str) -> str:
-    r"""Return a file name as text that any program accepts: bytes that are not UTF-8 become \xff."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    r"""Return a name as text that any program accepts: bytes that are not UTF-8 become \xff."""
+    try:
+        stored = name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # not the name of a file, but an id with half of a surrogate pair
+        stored = name.encode("utf-8", "surrogatepass")
+    return stored.decode("utf-8", "backslashreplace")

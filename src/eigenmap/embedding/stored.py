@@ -57,25 +57,43 @@ def open_codes(path: Path) -> StoredCodes | None:
 
 
 def _npy(path: Path) -> StoredCodes | None:
-    codes = open_npy(path)
+    opened, codes = _identity(path), open_npy(path)
     if not _is_matrix(codes):
         return None
 
     def read() -> CodeBlocks:
-        return _cut(codes, stored_names(path, len(codes)) or [str(row) for row in range(len(codes))])
+        return _cut(codes, _names_of(path, len(codes), opened))
 
     return StoredCodes(path, codes.shape[1], None, read)
 
 
 def _npz(path: Path) -> StoredCodes | None:
+    opened = _identity(path)
     with open_npz(path) as arrays:
         if "codes" not in arrays.names or len(arrays.shape("codes")) != 2:
             return None
         codes = arrays["codes"]
     if not _is_matrix(codes):
         return None
-    names = stored_names(path, len(codes)) or [str(row) for row in range(len(codes))]
+    names = _names_of(path, len(codes), opened)
     return StoredCodes(path, codes.shape[1], None, lambda: _cut(codes, names))
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Return what distinguishes the file at a path from one that replaces it; None if there is none."""
+    try:
+        now = path.stat()
+    except OSError:
+        return None
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _names_of(path: Path, count: int, opened: tuple[int, int, int] | None) -> list[str]:
+    """Return the names of codes that were opened before, or row numbers; refuse names of codes that replaced them."""
+    names = stored_names(path, count)
+    if _identity(path) != opened:
+        raise EigenmapError(f"{path} was replaced while it was read; run the same command again")
+    return names or [str(row) for row in range(count)]
 
 
 def _parquet(path: Path) -> StoredCodes | None:

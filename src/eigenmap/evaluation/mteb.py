@@ -11,6 +11,7 @@ The base model encodes each text once, for any number of lengths. `mteb` is need
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ class TextCodes:
 
     def of(self, texts: list[str], kind: str) -> Rows:
         """Return the codes of texts of this kind, "query" or "document"."""
-        key = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest(), kind
+        key = hashlib.sha256(json.dumps(texts).encode("ascii")).hexdigest(), kind
         if key not in self._known:
             vectors = np.asarray(self._encode([self.prompts.get(kind, "") + text for text in texts]))
             self._known[key] = self._coded(vectors, kind)

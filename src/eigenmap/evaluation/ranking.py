@@ -30,6 +30,7 @@ CodesLike: TypeAlias = "Tensor | NDArray[Any]"
 
 _ONE = 2.0**30  # cosine 1 in fixed point; a power of two, so scaling by it is exact
 _SHIFT = 2**32
+_FLOAT32 = torch.finfo(torch.float32)
 _EXCLUDED = torch.iinfo(torch.int64).min
 
 
@@ -107,10 +108,14 @@ def unit_rows(codes: CodesLike, device: torch.device) -> Tensor:
     """Divide rows by their Euclidean norm, in float32; a zero row stays zero (its cosines are 0)."""
     rows = codes_as_tensor(codes, device)
     # Norms in float64: squares of very large or small float32 numbers would overflow or underflow.
-    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64).float()
+    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64)
     if not bool(torch.isfinite(norm).all()):
         raise EigenmapError("the codes contain NaN or infinite values; every feature must be a finite number")
-    return rows.div(norm.masked_fill_(norm == 0, 1.0))
+    odd = ((norm > 0) & ((norm < _FLOAT32.tiny) | (norm > _FLOAT32.max))).flatten()
+    unit = rows.div(norm.masked_fill(norm == 0, 1.0).float())
+    if bool(odd.any()):
+        unit[odd] = rows[odd].double().div(norm[odd]).float()
+    return unit
 
 
 def codes_as_tensor(codes: CodesLike, device: torch.device, dtype: torch.dtype | None = torch.float32) -> Tensor:

@@ -11,6 +11,7 @@ its weights; nothing else in a repository is downloaded, and nothing downloaded 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 from pathlib import Path
 from shutil import copyfile
@@ -43,7 +44,7 @@ def model_folder(path_or_name: str | Path, revision: str | None = None) -> Path:
     hub = _hub(f"{name} does not exist here, and downloading it")
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=[DESCRIPTION, WEIGHTS]))
-    except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+    except _failures(hub) as error:
         raise EigenmapError(f"{name} does not exist here, and cannot be downloaded: {_first_line(error)}") from error
 
 
@@ -63,7 +64,7 @@ def publish(folder: Path, name: str, card: str, *, private: bool = False) -> str
             api = hub.HfApi()
             api.create_repo(name, private=private, exist_ok=True)
             done = api.upload_folder(repo_id=name, folder_path=staging, commit_message="Upload model")
-        except (OSError, ValueError, hub.errors.HfHubHTTPError) as error:
+        except _failures(hub) as error:
             raise EigenmapError(f"{name} cannot be uploaded: {_first_line(error)}") from error
     return str(getattr(done, "repo_url", name))
 
@@ -75,6 +76,16 @@ def _hub(why: str) -> Any:
     except ImportError as error:
         raise EigenmapError(f'{why} needs the package huggingface_hub: pip install "eigenmap[hub]".') from error
     return huggingface_hub
+
+
+def _failures(hub: Any) -> tuple[type[Exception], ...]:
+    """Return what the package raises without a network, a repository or permission.
+
+    Since its version 1, errors of the network are those of httpx, which are no OSError.
+    """
+    own = (OSError, ValueError, hub.errors.HfHubHTTPError)
+    httpx: Any = sys.modules.get("httpx")
+    return own if httpx is None else (*own, httpx.HTTPError)
 
 
 def _first_line(error: Exception) -> str:

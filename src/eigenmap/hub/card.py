@@ -77,11 +77,14 @@ def _training(training: Mapping[str, Any], kind: str) -> dict[str, object]:
 
 
 def _facts(title: str, facts: Mapping[str, object]) -> str:
-    rows = [
-        f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |"
-        for name, value in facts.items()
-    ]
+    rows = [f"| {name} | {_shown(value)} |" for name, value in facts.items()]
     return "\n".join([f"## {title}", "", "| | |", "| --- | --- |", *rows]) if rows else f"## {title}\n\nNot recorded."
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _spectrum(eigenvalues: Sequence[float], recall: Mapping[Any, float]) -> str:

@@ -102,9 +102,10 @@ def smallest_eigenvalue(operator: Operator) -> float:
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     n, root = len(operator.x), operator.p.sqrt()[:, None]
+    inverse = torch.where(root > 0, 1 / root, 0.0)  # functions are not determined at points of weight zero
 
     def apply(v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        f = torch.from_numpy(v.reshape(n, -1)).to(root) / root
+        f = torch.from_numpy(v.reshape(n, -1)).to(root) * inverse
         return (root * operator.apply(f)).cpu().numpy()
 
     if n <= 1024:

@@ -25,6 +25,7 @@ from eigenmap.core.logging import LogFunction
 from eigenmap.evaluation.retrieval import lengths
 from eigenmap.search.backend import Id, Readable, Stage, still
 from eigenmap.search.rivals import PrefixRow, compare_prefixes
+from eigenmap.search.stages import others
 
 if TYPE_CHECKING:
     from eigenmap.search.index import CodeIndex
@@ -205,7 +206,7 @@ class Measure:
         """Return the results of every query, excluding the query itself."""
         wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
         found = self.backend.search(self.queries, wider, [], exact).ids
-        return [[n for n in ids if n != own][: stages[-1].keep] for own, ids in zip(self.own, found, strict=True)]
+        return [others(ids, own, stages[-1].keep) for own, ids in zip(self.own, found, strict=True)]
 
     def recall(self, found: Sequence[Sequence[Id]], which: np.ndarray[Any, Any]) -> float:
         """Return the share of true results found, for the selected queries."""

@@ -28,7 +28,7 @@ from eigenmap.search.flat import FlatBackend
 from eigenmap.search.prefix_files import keep_prefix, read_prefix
 from eigenmap.search.scan import comparable, nothing, top_scores
 from eigenmap.search.shared_cache import SharedCache
-from eigenmap.search.snapshot import Snapshot, StoredItems
+from eigenmap.search.snapshot import Snapshot, StoredItems, stores_means
 
 LINKS = 16
 """Neighbours per node in the HNSW graph."""
@@ -38,7 +38,9 @@ _TRAINING_ROWS = 200_000
 _RARE = 0.05
 """Share of matching items below which a filtered search is exact, which is faster than skipping the others."""
 _GROWTH = 1.1
-"""Growth factor at which the faiss index is rebuilt."""
+"""Growth factor at which the faiss index is replaced by a larger copy."""
+_MORE_LISTS = 2
+"""Growth factor of the suitable number of clusters at which they are computed again."""
 
 
 class FaissBackend(FlatBackend):
@@ -78,7 +80,7 @@ class ApproximateSnapshot(Snapshot):
         """Answer the first stage with the approximate index if it has the right length, all others exactly."""
         how = self.made.how
         first, *rest = stages
-        if first.dim > how.dim:
+        if first.dim > how.dim or not (rest or self._scores_exactly(first.dim)):
             first, rest = Stage(how.dim, max(how.shortlist, first.keep)), list(stages)
         among = self.matching(where)
         matching = self.rows if among is None else np.count_nonzero(among)
@@ -89,6 +91,14 @@ class ApproximateSnapshot(Snapshot):
         if not rest:  # items with equal scores are returned in the order of addition
             scores, rows = top_scores(scores, rows, first.keep)
         return self.refine(queries, scores, rows, rest)
+
+    def _scores_exactly(self, dim: int) -> bool:
+        """Tell whether the scores of the approximate index are those of the stored codes at this length.
+
+        `sq8` rounds the codes, and the expected cosines of compact codes (`Scanner`) are not cosines.
+        """
+        by_means = stores_means(self.about) and self.ranking == "relevance" and dim == self.about.n_components
+        return self.made.how.method != "sq8" and not by_means
 
     def _nearest(self, q: Floats, keep: int, among: Mask | None) -> tuple[Floats, RowNumbers]:
         """Return the best `keep` of the rows `among` (None: of all) found by the approximate index."""
@@ -175,7 +185,7 @@ class PrefixIndexes:
         columns = items.columns
         assert columns is not None
         rows = columns.count
-        if before is None:
+        if before is None or self._outgrown(before, rows):
             index, first = _empty(self.how, rows), 0
             drawn = np.random.default_rng(0).permutation(rows)[:_TRAINING_ROWS]
             if not index.is_trained:
@@ -186,6 +196,10 @@ class PrefixIndexes:
             index.add(self.prefixes(columns, start, min(start + _ROWS_AT_ONCE, rows)))
         self._keep(index, items)
         return PrefixIndex(index, rows)
+
+    def _outgrown(self, before: PrefixIndex, rows: int) -> bool:
+        """Tell whether an index has so few clusters for this many rows that each of them is too large."""
+        return self.how.method == "ivf" and _lists(rows) >= _MORE_LISTS * before.index.nlist
 
     @property
     def _name(self) -> str:
@@ -216,5 +230,9 @@ def _empty(how: Approximate, rows: int) -> Any:
         return index
     if how.method == "sq8":
         return faiss.IndexScalarQuantizer(how.dim, faiss.ScalarQuantizer.QT_8bit, kind)
-    lists = max(1, min(round(math.sqrt(rows)), rows // 39))  # faiss warns below 39 points per cluster
-    return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, lists, kind)
+    return faiss.IndexIVFFlat(faiss.IndexFlatIP(how.dim), how.dim, _lists(rows), kind)
+
+
+def _lists(rows: int) -> int:
+    """Return the suitable number of clusters."""
+    return max(1, min(round(math.sqrt(rows)), rows // 39))  # faiss warns below 39 points per cluster

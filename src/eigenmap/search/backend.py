@@ -201,6 +201,15 @@ def still(backend: Backend) -> Readable:
 
 
 @runtime_checkable
+class KnowsItems(Protocol):
+    """A back end that can read metadata without the codes, which take longer."""
+
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """Return the metadata of those ids that exist."""
+        ...
+
+
+@runtime_checkable
 class KeepsNotes(Protocol):
     """A back end that can store small JSON objects with the index, such as measurements."""
 

@@ -16,7 +16,9 @@ stored and cost their variance. Dynamic programming over the ends of groups find
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +62,22 @@ def allocate_bytes(
 def group_errors(variance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the error of a group of the first feature, of the first two, ..., described by `BITS` bits."""
     errors = np.empty(len(variance))
-    for size in range(1, len(variance) + 1):
-        errors[size - 1] = water_filling(variance[:size], BITS)
+    described: list[float] = []  # binary logarithms of the variances above the water, the smallest first
+    total, theta, below = 0.0, -math.inf, 0.0
+    for j, v in enumerate(variance.tolist()):
+        bits = math.log2(v) if v > 0 else -math.inf
+        if bits > theta:  # another feature only raises the water, so none that is below it can emerge
+            heappush(described, bits)
+            total += bits
+            theta = (total - 2 * BITS) / len(described)
+            while described[0] <= theta:
+                bits = heappop(described)
+                below += 2.0**bits
+                total -= bits
+                theta = (total - 2 * BITS) / len(described)
+        else:
+            below += v
+        errors[j] = len(described) * 2.0**theta + below
     return errors
 
 

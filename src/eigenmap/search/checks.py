@@ -23,6 +23,8 @@ def matrix(codes: Any, what: str, one_allowed: bool = False) -> Floats:
             raise TypeError("complex numbers have no order")
         with np.errstate(over="ignore"):
             rows = np.array(codes, dtype=np.float32, order="C")
+    except OverflowError as error:
+        raise EigenmapError(f"{what} contain a whole number too large for any float") from error
     except (TypeError, ValueError) as error:
         raise EigenmapError(f"{what} must be a matrix of numbers with one code per row") from error
     if one_allowed and rows.ndim == 1:
@@ -69,11 +71,9 @@ def queries(given: Any, dim: int, about: IndexSpec) -> Floats:
 
 def names(ids: Iterable[Id]) -> list[Id]:
     """Return ids as plain Python str or int, all of one type and none repeated."""
-    if isinstance(ids, str | bytes):
+    given = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise EigenmapError(f"ids must be a list with one id per code, not {ids!r}")
-    if not isinstance(ids, Iterable):
-        raise EigenmapError(f"ids must be a list with one id per code, not {ids!r}")
-    given = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     plain_ids: list[Id] = []
     for name in given:
         if isinstance(name, str):
@@ -85,7 +85,8 @@ def names(ids: Iterable[Id]) -> list[Id]:
     refuse_other_type(plain_ids)
     if len(set(plain_ids)) < len(plain_ids):
         seen: set[Id] = set()
-        refuse_known(next(name for name in plain_ids if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+        twice = next(name for name in plain_ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise EigenmapError(f"the id {twice!r} is given twice; give each id once")
     return plain_ids
 
 
@@ -113,11 +114,13 @@ def metadata(items: Any, count: int) -> list[Metadata] | None:
     if items is None:
         return None
     if isinstance(items, Mapping):
-        columns = {str(name): list(values) for name, values in items.items()}
+        columns = {str(name): _column(values, str(name)) for name, values in items.items()}
         for name, values in columns.items():
             if len(values) != count:
                 raise EigenmapError(f"metadata has {len(values)} values of {name!r} for {count} items")
         items = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if not isinstance(items, Iterable):
+        raise EigenmapError(f'metadata must be a list of mappings such as {{"label": "cat"}}, not {items!r}')
     rows = list(items)
     if len(rows) != count:
         raise EigenmapError(f"there are {count} items but {len(rows)} metadata entries; give one mapping per item")
@@ -125,6 +128,12 @@ def metadata(items: Any, count: int) -> list[Metadata] | None:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
             raise EigenmapError(f'metadata of an item must be a mapping such as {{"label": "cat"}}, not {row!r}')
     return [{name: plain_value(value, name) for name, value in row.items()} for row in rows]
+
+
+def _column(values: Any, name: str) -> list[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise EigenmapError(f"metadata {name!r} must be a list with one value per item, not {values!r}")
+    return list(values)
 
 
 def funnel(stages: Any, top: int | None, n_components: int) -> list[Stage]:

@@ -39,6 +39,8 @@ from eigenmap.search.bit_allocation import allocate_bytes
 
 Bytes: TypeAlias = NDArray[np.uint8]
 
+HALF_RANGE = (2.0**-8, float(np.finfo(np.float16).max))
+"""Range of the largest feature of a code that float16 stores well; that of a unit code is within it."""
 LARGEST_SAMPLE = 50_000
 LEVELS = 256
 _KMEANS_STEPS = 15
@@ -90,6 +92,19 @@ class Codec(Protocol):
     def as_json(self) -> dict[str, Any]:
         """Return plain values from which `from_json` restores the codec."""
         ...
+
+
+def scaled_into(codes: Floats, low: float, high: float) -> Floats:
+    """Scale codes compared by cosine, which does not depend on their length, if they are too small or too large.
+
+    A code whose largest feature is outside the range is multiplied by a power of two that brings it near 1.
+    """
+    largest = np.abs(codes).max(axis=1)
+    unfit = (largest > high) | ((largest > 0) & (largest < low))
+    if unfit.any():
+        codes = codes.copy()
+        codes[unfit] = np.ldexp(codes[unfit], -np.frexp(largest[unfit])[1][:, None])
+    return codes
 
 
 class FloatCodec:

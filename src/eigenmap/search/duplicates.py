@@ -15,6 +15,8 @@ from eigenmap.search.backend import Hits, Id, ItemBatch, RanksTwoWays, still
 from eigenmap.search.index import CodeIndex
 
 _QUERIES_AT_ONCE = 1024
+_ROUNDING = 1e-6
+"""Amount by which the cosine similarity of equal codes, computed in float32, may fall short of 1."""
 
 
 class Group(NamedTuple):
@@ -56,7 +58,7 @@ def duplicates(
         for own, ids, scores in zip(batch.ids, found.ids, found.scores.tolist(), strict=True):
             order[own] = len(order)
             for name, score in zip(ids, scores, strict=True):
-                if score < threshold:
+                if score < threshold - _ROUNDING:
                     break
                 if name != own:
                     links.append((own, name, min(score, 1.0)))

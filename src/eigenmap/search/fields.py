@@ -18,12 +18,12 @@ def unknown_fields(index: CodeIndex, where: Mapping[str, Any]) -> list[str]:
     """Return the fields of a filter that no item has, which are probably spelling mistakes.
 
     A condition holds only for items that have its field with a value of its type, so an item that differs from an
-    impossible value has the field.
+    impossible value has the field. Only null differs from nothing.
     """
     anything = np.ones((1, index.n_components), np.float32)
 
     def is_known(field: str) -> bool:
-        filters = ({field: {"!=": value}} for value in _NO_VALUES)
+        filters: list[dict[str, Any]] = [*({field: {"!=": value}} for value in _NO_VALUES), {field: None}]
         return any(any(index.search(anything, top=1, dim=1, where=each, exact=True).ids) for each in filters)
 
     return [field for field in where if not is_known(field)]

@@ -162,6 +162,8 @@ class FlatBackend:
             if isinstance(codec, codecs.GroupCodec):
                 codec.require_levels(len(before) + old.count(None))
                 codes = codec.scaled(codes)
+            if before.about.precision == "float16" and before.about.metric == "cosine":
+                codes = codecs.scaled_into(codes, *codecs.HALF_RANGE)
             if isinstance(codec, codecs.Int8Codec):
                 codes = codec.fitted(codes, ids, before.about.metric)
             if metadata is None:

@@ -37,6 +37,7 @@ from eigenmap.search.backend import (
     KeepsChecksums,
     KeepsNotes,
     KeepsStates,
+    KnowsItems,
     RankingRule,
     RanksTwoWays,
     Readable,
@@ -415,12 +416,21 @@ class CodeIndex:
         return self._measured.get(tuple(stages))
 
     def codes(self, ids: Iterable[Id]) -> Floats:
-        """Return the stored codes of these items, decoded, in this order."""
+        """Return the stored codes of these items, decoded, in this order.
+
+        If codes are compared by cosine, those too small or too large for their precision are stored scaled.
+        """
         return self.backend.take(checks.names(ids)).codes
 
     def metadata(self, ids: Iterable[Id]) -> list[dict[str, Any]]:
         """Return the metadata of these items, in this order."""
-        return [dict(item) for item in self.backend.take(checks.names(ids)).metadata]
+        names = checks.names(ids)
+        if not isinstance(self.backend, KnowsItems):
+            return [dict(item) for item in self.backend.take(names).metadata]
+        known = self.backend.known(names)
+        if len(known) < len(names):
+            checks.refuse_unknown(next(name for name in names if name not in known))
+        return [dict(known[name]) for name in names]
 
     def batches(self, rows: int = 16_384) -> Iterator[ItemBatch]:
         """Yield all current items in the order of addition, `rows` at a time: ids, decoded codes, metadata."""

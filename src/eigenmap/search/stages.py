@@ -9,7 +9,7 @@ import numpy as np
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import checks
-from eigenmap.search.backend import Readable, Stage
+from eigenmap.search.backend import Id, Readable, Stage
 
 
 def search_stages(
@@ -47,11 +47,19 @@ def measure_recall(items: Readable, stages: Sequence[Stage], queries: int, seed:
     The queries are a sample of the items; each is excluded from its own results.
     """
     sample = items.sample(queries, seed)
+    if not sample.ids:
+        raise EigenmapError("the index is empty; add codes before measuring its recall")
     wider = [Stage(stage.dim, stage.keep + 1) for stage in stages]
     found = items.search(sample.codes, wider, [], False)
     truth = items.search(sample.codes, wider[-1:], [], True)
     shares = []
     for own, got, right in zip(sample.ids, found.ids, truth.ids, strict=True):
-        wanted = {name for name in right if name != own}
-        shares.append(len(wanted & set(got)) / max(1, len(wanted)))
+        wanted = others(right, own, stages[-1].keep)
+        hits = set(wanted).intersection(others(got, own, stages[-1].keep))
+        shares.append(len(hits) / len(wanted) if wanted else 1.0)  # beside a single item there is nothing to find
     return float(np.mean(shares))
+
+
+def others(found: Sequence[Id], own: Id, most: int) -> list[Id]:
+    """Return the first `most` results of a query that is itself an item, without that item."""
+    return [name for name in found if name != own][:most]

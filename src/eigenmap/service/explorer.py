@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from eigenmap.service.uploads import Refused, decode_upload
 
 if TYPE_CHECKING:
     from eigenmap.model import Eigenmap
+
+T = TypeVar("T")
 
 Features = Literal["ordered", "random"]
 
@@ -182,7 +184,7 @@ class Explorer:
         try:
             (known,) = self.index.metadata([name])
         except UnknownIdError:
-            raise Refused(404, "no item has this id") from None
+            raise _absent() from None
         return Item(name, known, 1.0)
 
     def picture(self, name: Id) -> bytes | None:
@@ -204,7 +206,7 @@ class Explorer:
 
     def living(self, names: Iterable[Id]) -> set[Id]:
         """Return those of `names` that are in the index now."""
-        return set(_known(self.index, list(dict.fromkeys(names))))
+        return set(_present(self.index.metadata, names))
 
     def answer(self, ask: SearchParameters, queries: Sequence[Query]) -> list[list[Item] | Exception]:
         """Return the best items for each query, without the query itself if it is an item."""
@@ -225,7 +227,13 @@ class Explorer:
             if self._shuffled is None:
                 return [Refused(503, "random features are not ready yet; try again in a second")] * len(queries)
             index = self._shuffled
-        codes = [self._code(query) for query in queries]
+        # Together, since every lookup in an index on disk reads the hashes of all ids.
+        stored: dict[Id, Floats] = _present(
+            self.index.codes, [query for query in queries if not isinstance(query, tuple)]
+        )
+        codes: list[Floats | Exception] = [
+            self._given(query) if isinstance(query, tuple) else stored.get(query, _absent()) for query in queries
+        ]
         known = [code for code in codes if not isinstance(code, Exception)]
         if not known:
             return [code for code in codes if isinstance(code, Exception)]
@@ -234,7 +242,7 @@ class Explorer:
             rows = rows[:, self._order]
         # One more than requested, since the item itself is left out.
         found = index.search(rows, ask.top + 1, ask.dim, where=json.loads(ask.where))
-        described = _known(index, list(dict.fromkeys(name for line in found.ids for name in line)))
+        described = _present(index.metadata, (name for line in found.ids for name in line))
         results = iter(zip(found.ids, found.scores.tolist(), strict=True))
         answers: list[list[Item] | Exception] = []
         for query, code in zip(queries, codes, strict=True):
@@ -248,13 +256,8 @@ class Explorer:
             answers.append(items[: ask.top])
         return answers
 
-    def _code(self, query: Query) -> Floats | Exception:
-        try:
-            if not isinstance(query, tuple):
-                stored: Floats = self.index.codes([query])[0]
-                return stored
-        except UnknownIdError:
-            return Refused(404, "no item has this id")
+    def _given(self, query: tuple[float, ...]) -> Floats | Exception:
+        """Return a code to search by, or why it is none."""
         code = np.asarray(query, np.float64)
         if code.shape != (self.index.n_components,):
             return Refused(422, f"vector must have {self.index.n_components} numbers, not {len(query)}")
@@ -345,12 +348,17 @@ class Explorer:
         return {name: sorted(seen, key=str) if len(seen) <= most_values else [] for name, seen in values.items()}
 
 
-def _known(index: CodeIndex, names: Sequence[Id]) -> dict[Id, Metadata]:
-    """Return the metadata of those items that are in the index now."""
-    if not names:
+def _absent() -> Refused:
+    return Refused(404, "no item has this id")
+
+
+def _present(read: Callable[[list[Id]], Iterable[T]], names: Iterable[Id]) -> dict[Id, T]:
+    """Return what `read` returns for those items that are in the index now."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
         return {}
     try:
-        return dict(zip(names, index.metadata(names), strict=True))
+        return dict(zip(wanted, read(wanted), strict=True))
     except UnknownIdError:
-        middle = len(names) // 2  # at most a few items are missing, so bisection finds them quickly
-        return {**_known(index, names[:middle]), **_known(index, names[middle:])} if middle else {}
+        middle = len(wanted) // 2  # at most a few items are missing, so bisection finds them quickly
+        return {**_present(read, wanted[:middle]), **_present(read, wanted[middle:])} if middle else {}

@@ -44,5 +44,6 @@ class ServiceMetrics:
             lines.append(f'eigenmap_seconds_sum{{route="{route}"}} {self._sums[route]:.6f}')
             lines.append(f'eigenmap_seconds_count{{route="{route}"}} {total}')
         for name, kind, meaning, value in gauges:
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value:g}"]
+            # With the six digits of a plain "g", a counter above a million would stand still between searches.
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value:.15g}"]
         return "\n".join(lines) + "\n"

@@ -16,12 +16,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eigenmap.service.incoming import Incoming, too_long
@@ -109,8 +109,10 @@ class Guard:
         self._count = count
         self._limits = limits
         self._token = token
-        # The cookie is derived from the token and does not reveal it.
-        self._cookie = None if token is None else hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
+        # The cookie is derived from the token and does not reveal it. So is its name, since a browser keeps one cookie
+        # of each name for all ports of a host, on which other services may run.
+        self._cookie = None if token is None else _digest(token, b"cookie")
+        self._cookie_name = COOKIE if token is None else f"{COOKIE}-{_digest(token, b'name')[:8]}"
         self.active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -178,7 +180,7 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if not _same(given, self._token):
             return None
-        return f"{COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+        return f"{self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
 
     def _may(self, scope: Scope, headers: Headers) -> bool:
         if self._token is None or scope["path"] in OPEN_PATHS:
@@ -186,11 +188,9 @@ class Guard:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and _same(given, self._token):
             return True
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        return COOKIE in cookies and self._cookie is not None and _same(cookies[COOKIE].value, self._cookie)
+        # Parsed as browsers write them: `http.cookies` stops at the first cookie that another program wrote carelessly.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie_name)
+        return cookie is not None and self._cookie is not None and _same(cookie, self._cookie)
 
 
 class _Answer:
@@ -231,6 +231,10 @@ class _Answer:
             headers["Connection"] = "close"  # the rest of the body is not read
             self._lingers = message["status"] != 408
         self.count(message["status"])
+
+
+def _digest(token: str, purpose: bytes) -> str:
+    return hmac.new(token.encode(), purpose, hashlib.sha256).hexdigest()
 
 
 def _same(given: str, wanted: str) -> bool:

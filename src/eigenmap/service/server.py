@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.service.security import is_loopback
@@ -41,12 +42,14 @@ def listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65_535:
         raise EigenmapError(f"port must be a whole number from 0 to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    name = host.strip("[]")
     try:
-        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        name.encode("idna")  # checked first, because `create_server` leaves its socket open if this fails
+        listening = socket.create_server((name, port), family=family, backlog=2048)
         # Accepted connections inherit this. Without it, an answer of two packets waits 40 ms for an acknowledgement.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:
         raise EigenmapError(f"{host} is not an address of this machine; use host=0.0.0.0 for all of them") from error
     except OSError as error:
         # Python appends the address, which the message already contains.
@@ -56,10 +59,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url(host: str, listening: socket.socket, token: str | None) -> str:
-    """Return the address to open in a browser."""
+    """Return the address to open in a browser, with any token in it."""
     name = host if is_loopback(host) else socket.gethostname()
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
-    return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?token={token}")
+    return f"http://{name}:{listening.getsockname()[1]}/" + ("" if token is None else f"?{urlencode({'token': token})}")
 
 
 def serve(app: FastAPI, listening: socket.socket, ready: Callable[[], None]) -> None:

@@ -56,12 +56,12 @@ def media_type(image: bytes) -> str:
     return "image/png" if image.startswith(b"\x89PNG") else "image/jpeg"
 
 
-def encode(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Encode pixels (channels, side, side) as a PNG (small) or JPEG file."""
+def encode(pixels: npt.NDArray[np.uint8], largest: int = LARGEST_SIDE) -> bytes:
+    """Encode pixels (channels, side, side) as a PNG (small) or JPEG file of at most `largest` pixels a side."""
     grey = pixels.shape[0] == 1
     image = Image.fromarray(pixels[0] if grey else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
-    if image.width > LARGEST_SIDE and image.width != FOLDER_SIDE:
-        image = image.resize((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.LANCZOS)
+    if image.width > largest:
+        image = image.resize((largest, largest), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     if image.width <= _LOSSLESS_SIDE:
         image.save(out, "PNG", compress_level=6)
@@ -178,7 +178,7 @@ class FolderPictures:
 
     def _made(self, content: bytes) -> bytes | None:
         try:
-            return encode(decode_image(content, self._side, 3))
+            return encode(decode_image(content, self._side, 3), self._side)
         except UnreadableImageError:
             return None
 

@@ -253,6 +253,20 @@ def test_large_features_do_not_fit_half_precision(database: str) -> None:
     assert len(index) == 0
 
 
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_a_cosine_does_not_depend_on_the_length_of_codes_and_queries(
+    database: str, codes: Floats, queries: Floats, ids: list[str], precision: str
+) -> None:
+    """In float32, as pgvector computes, the norm of many of these would be zero or infinite."""
+    factors = 10.0 ** np.linspace(-30, 30, len(codes))[:, None]
+    flat, table = pair(database, codes * factors, ids, "cosine", precision=precision, approximate=Approximate(dim=4))
+    expected = flat.search(queries)
+    for length in (1e-30, 1e-6, 1e6, 1e30):
+        found = table.search(queries * length, exact=True)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=2e-6)  # some codes differ only in their length
+        assert table.search(queries * length).scores.shape == expected.scores.shape
+
+
 def test_an_id_that_postgresql_cannot_store(database: str) -> None:
     index = CodeIndex(2, backend="postgres", where=database)
     for odd in ("a\udcff", "a\0b"):

@@ -27,6 +27,7 @@ from eigenmap.search.postgres.copying import copy, lock, merge, staged, vector_t
 from eigenmap.search.postgres.session import Session
 from eigenmap.search.postgres.statements import SQL_ID_TYPES, Table
 from eigenmap.search.postgres.tables import columns_of, creation, find_table, number_of, stored_comment
+from eigenmap.search.scan import comparable
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -159,6 +160,11 @@ class PostgresBackend:
         rows = [place[name] for name in ids]
         return ItemBatch(list(ids), found.codes[rows], [found.metadata[row] for row in rows])
 
+    def known(self, ids: Sequence[Id]) -> dict[Id, Metadata]:
+        """Return the metadata of those ids that exist."""
+        self.session.read(lambda connection: self._require_type(connection, ids))
+        return dict(self._rows("SELECT id, metadata FROM {} WHERE id = ANY(%s)", [list(ids)]))
+
     def sample(self, count: int, seed: int) -> ItemBatch:
         """Return random items."""
         statement = "SELECT id, code, metadata FROM {} ORDER BY hashint8extended(added, %s), added LIMIT %s"
@@ -200,7 +206,9 @@ class PostgresBackend:
 
     def _search(self, queries: Floats, stages: Sequence[Stage], where: Sequence[Condition], effort: int | None) -> Hits:
         statement, values = self.table.search(stages, where, by_index=effort is not None)
-        arrays = [[vector_text(row) for row in queries[:, : stage.dim]] for stage in stages]
+        # Unit rows: pgvector computes in float32, and converts queries of an HNSW index in float16 to that.
+        cut = (comparable(queries[:, : stage.dim], self.about.metric) for stage in stages)
+        arrays = [[vector_text(row) for row in rows] for rows in cut]
         chosen = {"jit": "off"}  # compiling the statement takes longer than running it
         if effort is not None:
             chosen["hnsw.ef_search"] = str(min(1000, max(effort, stages[0].keep)))

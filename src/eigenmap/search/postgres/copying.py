@@ -12,11 +12,15 @@ from psycopg.types.json import Jsonb
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search.backend import Floats, Id, Metadata
+from eigenmap.search.codecs import HALF_RANGE, scaled_into
 from eigenmap.search.postgres.connection import Connection, execute
 from eigenmap.search.postgres.statements import Table
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
+
+_RANGES = {"vector": (2.0**-40, 2.0**40), "halfvec": HALF_RANGE}
+"""Ranges of the largest feature of a code whose norm pgvector computes correctly, in float32, and stores well."""
 
 
 @contextmanager
@@ -104,6 +108,8 @@ def copy(
 def binary_codes(table: Table, codes: Floats) -> Iterator[bytes]:
     """Yield codes in pgvector's wire format: two 16-bit numbers, length and 0, then the features, big-endian."""
     head = np.array([codes.shape[1], 0], ">i2").tobytes()
+    if table.about.metric == "cosine":
+        codes = scaled_into(codes, *_RANGES[table.type])
     with np.errstate(over="ignore"):
         rows = codes.astype(">f4" if table.type == "vector" else ">f2")
     if not np.isfinite(rows).all():
