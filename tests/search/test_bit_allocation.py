@@ -1,5 +1,4 @@
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -46,19 +45,6 @@ def test_errors_of_growing_groups_are_those_of_each_group(kind):
     if kind == "steep":  # bisection cannot reach such small numbers
         wanted = [water_filling(variance[:size], 8) for size in range(1, 61)]
     np.testing.assert_allclose(group_errors(variance), wanted, rtol=1e-9)
-
-
-def test_the_cost_of_a_group_grows_with_its_length():
-    """Groups of 1 ... n features, together: twice as many features take about twice as long, not four times."""
-
-    def seconds(size):
-        variance = np.arange(1, size + 1) ** -1.5
-        began = time.process_time()
-        group_errors(variance)
-        return time.process_time() - began
-
-    short, long = (min(seconds(size) for _ in range(5)) for size in (2048, 8192))
-    assert long < 8 * short
 
 
 def every_split(k, n_groups):
