@@ -190,7 +190,7 @@ class TowerTask:
         views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
         left = NumberedTower(stored, ImageViews(self.image.pixels, views, seed, self.image.aspects))
         right = self._vector_tower(head)
-        rows = PairRows(self.pairs.fit)
+        rows = PairRows([*self.pairs.fit, *self.pairs.held_out])
         place = fabric.device, fabric.global_rank, fabric.world_size
         batches = PairBatches(rows, self.pairs.fit, recipe.batch_size, seed, *place)
         held = PairBatches(rows, self.pairs.held_out, CHECKED, seed + 1, fabric.device)
