@@ -182,3 +182,19 @@ def test_the_seed_decides_what_is_held_out() -> None:
 def test_pairs_that_make_no_sense_are_refused(make: Any, says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         make(vectors())
+
+
+def test_pairs_of_weight_0_are_as_if_not_listed() -> None:
+    """A held-out search would otherwise have to find them, like documents that were shown and never clicked."""
+    rng = np.random.default_rng(0)
+    x, y = vectors(), vectors(seed=1)
+    clicked = np.stack([np.arange(200), np.arange(200)], axis=1)
+    shown = np.stack([np.repeat(np.arange(200), 3), rng.integers(0, 200, 600)], axis=1)
+    weights = np.repeat([2.0, 0.0], [200, 600])
+    found = indexed(x, np.concatenate([clicked, shown]), weights, y)
+    wanted = indexed(x, clicked, np.full(200, 2.0), y)
+    assert ends(found.fit) == ends(wanted.fit) and ends(found.held_out) == ends(wanted.held_out)
+    assert found.count == wanted.count
+    own = np.array([[0, 0], [1, 2]])
+    with pytest.raises(EigenmapError, match="different rows has weight 0"):
+        indexed(x, own, np.array([1.0, 0.0]))

@@ -171,17 +171,20 @@ def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs
 def indexed(
     x: Vectors, pairs: npt.NDArray[Any], weights: object = None, others: Vectors | None = None, seed: int = 0
 ) -> VectorPairs:
-    """Pair row pairs[k, 0] of x with row pairs[k, 1] of `others` (default x)."""
+    """Pair row pairs[k, 0] of x with row pairs[k, 1] of `others` (default x); pairs of weight 0 are left out."""
     y = x if others is None else others
     two_spaces = others is not None and others.n_features != x.n_features
     i, j = _checked_pairs(pairs, x, y)
     given = _checked_weights(weights, len(i))
-    if y is x:
-        proper = i != j
-        if not proper.any():
-            raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
-        i, j, given = i[proper], j[proper], None if given is None else given[proper]
     every = Part(x, y, i, j, given)
+    if y is x:
+        every = every.where(i != j)
+        if not len(every):
+            raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
+    if every.weights is not None:
+        every = every.where(every.weights > 0)  # as if they were not listed: no search should find them
+        if not len(every):
+            raise EigenmapError("Every pair of different rows has weight 0; give some a weight.")
     return replace(_by_item("index pairs", every, seed), two_spaces=two_spaces)
 
 
