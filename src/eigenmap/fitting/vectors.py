@@ -32,6 +32,7 @@ from eigenmap.linear.collect import Both, Outputs, collect
 from eigenmap.linear.collect import Progress as Tick
 from eigenmap.linear.into import align_into
 from eigenmap.linear.solutions import TwoMaps
+from eigenmap.linear.timescales import require_pairs
 from eigenmap.model import Eigenmap
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
@@ -238,6 +239,9 @@ def fit_vectors(
     check_count(found)
     asked = recipe.n_components or None
     neural = recipe.solver == "neural"
+    if found.series is not None:  # the codes whose timescales are listed may be the vectors or the head's features
+        features = max(found.left.n_features, recipe.n_components if neural else 0)
+        require_pairs(found.series, listed or (found.series.lag,), features)
     linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
     longest = asked if asked is not None and neural else linear.n_components  # a head may have more features
     return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
