@@ -118,12 +118,17 @@ def fit_towers(
         steps=steps,
     )
     check_length(steps, minutes, settings.get("epochs"))
-    settings = {"objective": OBJECTIVE, "n_components": n_components or N_COMPONENTS, **settings}
+    settings = {
+        "objective": OBJECTIVE,
+        "n_components": N_COMPONENTS if n_components is None else n_components,
+        **settings,
+    }
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**settings)
     if chosen.epochs == 0:
         raise EigenmapError("epochs=0 trains nothing: use fit_vectors for existing features.")
     check_recipe(chosen)
     build(chosen.objective, **chosen.objective_options)
+    width = whole_number(width, "width")
     texts = load_vectors(vectors)
     standardisation = usual_standardisation(chosen)
     data = load_for(images, chosen, standardisation.channels, True, reading, options.say)
@@ -149,7 +154,7 @@ def fit_towers(
         digest=data.digest(),
         aspects=data.aspects,
     )
-    return pipeline.fit(TowerTask(image, pairs, whole_number(width, "width")), options)
+    return pipeline.fit(TowerTask(image, pairs, width), options)
 
 
 @dataclass(frozen=True)
