@@ -198,3 +198,13 @@ def test_pairs_of_weight_0_are_as_if_not_listed() -> None:
     own = np.array([[0, 0], [1, 2]])
     with pytest.raises(EigenmapError, match="different rows has weight 0"):
         indexed(x, own, np.array([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("none", [None, float("nan"), "", -1])
+def test_a_missing_label_is_no_class(none: object) -> None:
+    labels = np.array(["cat", "dog", none, none] * 50, dtype=object)
+    found = labelled(vectors(), labels)
+    assert np.flatnonzero(found.labels == -1).tolist() == [row for row in range(200) if row % 4 > 1]
+    assert not {i for i, _ in ends(found.fit) | ends(found.held_out)} & set(range(2, 200, 4))
+    with pytest.raises(EigenmapError, match=r"None for none, not 0\.5"):
+        labelled(vectors(), np.array([0.5, "dog"] * 100, dtype=object))

@@ -178,7 +178,7 @@ def fit_vectors(
         second: vectors of the same items by another model; features that both models agree on come first.
         lag: distance in rows between related rows of a time series. Features are its slow modes. `vectors` may be a
             list with one file or array per trajectory.
-        labels: one class per row, whole numbers or texts; negative or empty means none.
+        labels: one class per row, whole numbers or texts; negative, empty or None means none.
         weights: weights of index pairs.
         others: vectors that the second column of index pairs refers to; by default `vectors`.
         two_spaces: whether partner vectors are from another space although they have the same length. Partners of

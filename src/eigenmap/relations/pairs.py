@@ -13,6 +13,7 @@ read yet.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -154,7 +155,7 @@ def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
 
 
 def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:
-    """Pair rows of one class; rows without a label (a negative number or an empty string) are left out."""
+    """Pair rows of one class; rows without a label (negative, empty, None or NaN) are left out."""
     numbers = class_numbers(labels, x)
     rng = np.random.default_rng(seed)
     known = np.flatnonzero(numbers >= 0)
@@ -203,7 +204,9 @@ def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> Vec
 def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
     """Return labels as class numbers, -1 for rows without one."""
     labels = np.asarray(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
+    if labels.ndim == 1 and labels.dtype.kind == "O":
+        labels = np.array([_label_text(label) for label in labels])
+    if labels.ndim != 1 or labels.dtype.kind not in "iuUS":
         raise EigenmapError("labels must be one whole number or string per row.")
     if len(labels) != len(x):
         raise EigenmapError(
@@ -215,6 +218,17 @@ def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
     texts = labels.astype(str)
     _, numbers = np.unique(texts, return_inverse=True)
     return np.where(texts == "", -1, numbers).astype(np.int64)
+
+
+def _label_text(label: object) -> str:
+    """Return a label of a list of mixed kinds as text, empty for None, NaN and negative numbers."""
+    if label is None or (isinstance(label, float) and math.isnan(label)):
+        return ""
+    if isinstance(label, int | np.integer):
+        return "" if label < 0 else str(label)
+    if not isinstance(label, str | bytes):
+        raise EigenmapError(f"labels must be whole numbers or strings, or None for none, not {label!r}.")
+    return label if isinstance(label, str) else label.decode(errors="replace")
 
 
 # Held-out items
