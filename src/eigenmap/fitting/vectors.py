@@ -375,16 +375,22 @@ class VectorTask:
             evidence=None,
             input=left.input,
             encoder=left.encoder,
-            identity={
-                **identity(recipe),
-                "pairs": self.pairs.count,
-                "kind": self.pairs.kind,
-                "vectors": self.pairs.left.digest(),
-                "partners": self.pairs.right.digest(),
-            },
+            identity={} if heads is None else self.identity(),
             facts=lambda alignment, say: {"vectors": self.facts(found["best"], found["output"])},
             code=code,
         )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that must be equal to resume a run."""
+        return {
+            **identity(self.recipe),
+            "pairs": self.pairs.count,
+            "kind": self.pairs.kind,
+            "vectors": self.pairs.left.digest(),
+            "partners": self.pairs.right.digest(),
+            "digest of the pairs": self.pairs.digest(),
+            "unit": self.linear.unit,
+        }
 
     def facts(self, found: PairAlignment, output: Outputs | None = None) -> dict[str, Any]:
         """Return the facts stored in the model: the relation, the winner, and its held-out scores at each length."""

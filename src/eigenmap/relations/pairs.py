@@ -13,6 +13,7 @@ read yet.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -116,6 +117,16 @@ class VectorPairs:
     def count(self) -> int:
         """Number of pairs for fitting."""
         return sum(map(len, self.fit))
+
+    def digest(self) -> str:
+        """Return a digest of the pairs for fitting and their weights, and of some rows of all vectors."""
+        digest = hashlib.sha256(self.kind.encode())
+        for part in self.fit:
+            digest.update(f"{len(part)} {part.left.digest()} {part.right.digest()}".encode())
+            for numbers in (part.i, part.j, part.weights):
+                if numbers is not None:
+                    digest.update(np.ascontiguousarray(numbers).data)
+        return digest.hexdigest()[:16]
 
 
 def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) -> VectorPairs:
