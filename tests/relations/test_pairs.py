@@ -208,3 +208,15 @@ def test_a_missing_label_is_no_class(none: object) -> None:
     assert not {i for i, _ in ends(found.fit) | ends(found.held_out)} & set(range(2, 200, 4))
     with pytest.raises(EigenmapError, match=r"None for none, not 0\.5"):
         labelled(vectors(), np.array([0.5, "dog"] * 100, dtype=object))
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60, 1e300])
+def test_only_ratios_of_weights_matter(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    pairs, weights = rng.integers(0, 200, (500, 2)), rng.uniform(1, 2, 500)
+    plain, scaled = (indexed(vectors(), pairs, each, seed=1) for each in (weights, scale * weights))
+    for one, other in ((plain.fit[0], scaled.fit[0]), (plain.held_out[0], scaled.held_out[0])):
+        assert one.weights is not None and other.weights is not None
+        with np.errstate(all="raise"):
+            given = other.weights.astype(np.float32) ** 2
+        np.testing.assert_allclose(given / given.sum(), one.weights**2 / (one.weights**2).sum(), rtol=1e-5)

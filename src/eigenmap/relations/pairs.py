@@ -400,7 +400,8 @@ def _checked_weights(weights: object, count: int) -> Weights | None:
         raise EigenmapError(f"weights must be {count:,} numbers, one per pair, not of shape {given.shape}.")
     if not np.isfinite(given).all() or (given < 0).any() or not given.any():
         raise EigenmapError("weights must be finite, not negative, and not all 0.")
-    return given
+    # Only ratios matter, and neither squares nor float32 must overflow or vanish.
+    return given if 1e-30 < given.max() < 1e30 else given / given.max()
 
 
 def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
