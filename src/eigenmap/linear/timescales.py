@@ -148,6 +148,8 @@ def require_pairs(series: TimeSeries, lags: Sequence[int], n_features: int) -> N
 
 def eigenvalues_of(moments: PairMoments, ridge: float, reversible: bool) -> Floats:
     """Return the eigenvalues of the transfer operator inside the span of the features, slowest first."""
+    if not bool(moments.sides().C.any()):
+        raise EigenmapError("All rows of the time series are the same, so it has no modes.")
     if reversible:
         found: Tensor = align(moments, moments, ridge).eigenvalues
     else:
