@@ -65,6 +65,12 @@ def test_other_representations_of_the_same_graph() -> None:
     np.testing.assert_allclose(estimator().fit_transform(A, x=GRAPH.x), expected, atol=1e-6)
 
 
+def test_a_model_that_averages_features_gets_the_edges_it_was_fitted_to() -> None:
+    fitted = GraphEigenmap(4, steps=10, settings={**SETTINGS, "feature_hops": 1}, device="cpu")
+    codes = fitted.fit_transform(GRAPH[:2])
+    np.testing.assert_array_equal(codes, fitted.transform(GRAPH.x, GRAPH.edge_index))
+
+
 def test_a_graph_of_few_nodes_needs_no_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     graph = GRAPH.x[:40], GRAPH.edge_index % 40
     few = GraphEigenmap(steps=2, settings=SETTINGS, device="cpu", verbose=True, random_state=None).fit(graph)

@@ -181,3 +181,12 @@ def test_wrong_data_is_refused() -> None:
         PairEigenmap().fit(np.where(x > 3, np.nan, x), y)
     with pytest.raises(EigenmapError, match="side"):
         PairEigenmap().fit(x, y).transform(x, side="middle")  # type: ignore[arg-type]
+
+
+def test_features_that_repeat_others_do_not_count() -> None:
+    x, y = (np.random.default_rng(seed).normal(size=(100, 3)) for seed in (0, 1))
+    x = np.c_[x, x[:, 0] + x[:, 1]]
+    y = np.c_[y, y**2]
+    assert PairEigenmap().fit(x, y).transform(x).shape == PairEigenmap(3).fit(x, y).transform(x).shape == (100, 3)
+    with pytest.raises(EigenmapError, match=r"n_components is 4, but only 3 features .* use at most 3"):
+        PairEigenmap(4).fit(x, y)

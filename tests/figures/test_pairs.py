@@ -43,3 +43,11 @@ def test_the_report_of_a_linear_model(model: Eigenmap) -> None:
 def test_a_model_that_has_measured_nothing(model: Eigenmap, told: object) -> None:
     model.training = {"vectors": told}
     assert pair_scores(model) == {} and pairs_figure(model) is None and pairs_section(model, {}) is None
+
+
+def test_a_time_series_has_another_score(model: Eigenmap) -> None:
+    model.training["vectors"]["metric"] = "vamp-2"
+    study = Study(TrainedRun(model, [], Path("runs/slow")))
+    text = run_page(study, draw_figures(study)).html()
+    assert "VAMP-2 by number of features" in text and "slow dynamics" in text
+    assert "nDCG" not in text and "artners of held-out" not in text

@@ -550,11 +550,12 @@ def test_missing_tensorboard_is_reported_before_anything_is_read(
     ("images", "options", "message"),
     [
         (IMAGES[:3], {}, "3 images.*16"),
+        (np.zeros_like(IMAGES), {}, "All images are the same"),
         (IMAGES, {"n_components": 33}, "33 components.*32"),
         (IMAGES, {"batch_size": 33}, "batch.*33.*32"),
         ("nowhere", {}, "nowhere.*exist"),
     ],
-    ids=["too few images", "too many components", "too large a batch", "no such folder"],
+    ids=["too few images", "equal images", "too many components", "too large a batch", "no such folder"],
 )
 def test_data_that_do_not_suffice_are_refused(
     images: object, options: dict[str, Any], message: str, tmp_path: Path

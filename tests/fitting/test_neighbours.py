@@ -246,3 +246,17 @@ def test_of_a_large_graph_the_surroundings_of_held_out_edges_are_judged(monkeypa
 def test_without_held_out_edges_nothing_is_chosen() -> None:
     model = fit_graph((ALIKE.x, ALIKE.edge_index), 6, **{**SMALL, "steps": 4}, held_out=0.0)
     assert model.neighbours.propagation.way == "none" and model.training["neighbours"]["scores"] == []
+
+
+@pytest.mark.parametrize("wanted", [Propagation("S"), Propagation("pagerank", 0.1)])
+def test_neighbours_that_would_make_all_codes_equal_are_not_used(wanted: Propagation) -> None:
+    """The codes of a model of one feature are 1 and -1, and their averages may all have the same sign."""
+
+    def encode(x: Any) -> np.ndarray:
+        codes = np.ones((len(x), 2), np.float32)
+        codes[::20, 0] = -1
+        codes[:, 1] = 0
+        return codes
+
+    choice = neighbours.choose(encode, torch.from_numpy(ALIKE.x), pairs_of(ALIKE), 2, 0, wanted)
+    assert choice.codes.propagation == Propagation() and choice.shared is not None

@@ -107,3 +107,12 @@ def test_forward_in_time_the_neural_head_has_two_sides() -> None:
 def test_wrong_input_is_refused_in_one_sentence(change: dict[str, Any], says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         fit_vectors(autoregressive(1000), **change, **QUIET)
+
+
+def test_a_lag_that_is_too_long_to_list_is_refused_before_training(tmp_path: Path) -> None:
+    x = autoregressive(1000)
+    with pytest.raises(EigenmapError, match="There are 2 pairs of rows 998 apart, too few for 16 features"):
+        fit_vectors(x, lag=1, lags=[998], solver="neural", steps=2, out=tmp_path / "run", **QUIET)
+    with pytest.raises(EigenmapError, match="There are 59 pairs of rows 1 apart, too few for 40 features"):
+        fit_vectors(autoregressive(60, d=40), lag=1, solver="neural", steps=2, out=tmp_path / "run", **QUIET)
+    assert not (tmp_path / "run").exists()

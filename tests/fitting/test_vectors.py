@@ -227,6 +227,29 @@ def test_a_neural_run_that_stopped_resumes_to_the_same_weights(tmp_path: Path) -
     np.testing.assert_array_equal(whole.encode(x), resumed.encode(x))
 
 
+LABELS = np.arange(400) % 5
+CHAIN = np.stack([np.arange(399), np.arange(1, 400)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "named"),
+    [
+        ({"labels": LABELS}, {"labels": (LABELS + (np.arange(400) < 50)) % 5}, "digest of the pairs"),
+        ({"pairs": CHAIN}, {"pairs": CHAIN, "weights": 1.0 + LABELS[1:]}, "digest of the pairs"),
+        ({"pairs": CHAIN, "unit": True}, {"pairs": CHAIN, "unit": False}, "unit was True and is now False"),
+    ],
+    ids=["labels", "weights", "unit"],
+)
+def test_a_neural_run_is_not_resumed_with_other_pairs(
+    first: dict[str, Any], then: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 6))
+    how: dict[str, Any] = {"solver": "neural", "steps": 2, "width": 8, "out": tmp_path / "run", **QUIET}
+    fit_vectors(x, **first, **how)
+    with pytest.raises(EigenmapError, match=f"cannot be resumed: .*{named}"):
+        fit_vectors(x, resume=True, **then, **how)
+
+
 @pytest.mark.slow
 def test_two_spaces_can_have_heads(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.finding import Judge, judged_lengths, ndcg
 
 
@@ -57,3 +59,14 @@ def test_a_query_is_left_out_of_its_own_ranking() -> None:
 def test_lengths_are_doubled_up_to_all_features() -> None:
     assert judged_lengths(384) == [8, 16, 32, 64, 128, 256, 384]
     assert judged_lengths(3) == [1, 2, 3] and judged_lengths(16) == [8, 16] and judged_lengths(1) == [1]
+
+
+def test_numbers_too_large_to_compare_are_refused() -> None:
+    """Products that overflow have no rank, and the best score of all."""
+    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 4)))
+    own = torch.eye(20, dtype=torch.bool)
+    plain = Judge(rows, rows, own).scores(rows, rows, [4])
+    assert Judge(rows, rows, own).scores(1e15 * rows, 1e15 * rows, [4]) == plain
+    for left, right in ((1e20 * rows, rows), (rows, 1e20 * rows), (1e60 * rows, rows)):
+        with pytest.raises(EigenmapError, match="too large for float32; scale them down"):
+            Judge(rows, rows, own).scores(left, right, [4])

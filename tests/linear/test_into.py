@@ -49,3 +49,10 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         em.fit_vectors(new, 3, pairs=x, into=tmp_path / "old", **QUIET)
     with pytest.raises(EigenmapError, match="not a model directory"):
         em.fit_vectors(new, pairs=x, into=tmp_path / "none", **QUIET)
+
+
+def test_new_vectors_that_are_all_the_same_are_refused(tmp_path: Path) -> None:
+    x, y = planted()[:2]
+    em.fit_vectors(x, pairs=y, out=tmp_path / "run", **QUIET)
+    with pytest.raises(EigenmapError, match="All rows of the new vectors are the same"):
+        em.fit_vectors(np.ones((len(y), 6)), pairs=y, into=tmp_path / "run", **QUIET)

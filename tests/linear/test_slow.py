@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from eigenmap import EigenmapError
-from eigenmap.data.vectors.vectors import Vectors
+from eigenmap.data.vectors.trajectories import Trajectory
+from eigenmap.data.vectors.vectors import Floats, Vectors
 from eigenmap.linear.align_pairs import solve
+from eigenmap.linear.collect import MOST_JUDGED, Both, judge_of
 from eigenmap.linear.slow import vamp2_of
 from eigenmap.relations.lagged import lagged
 from tests.linear.dynamics import DECAYS, autoregressive, rotating
@@ -58,3 +63,25 @@ def test_forward_in_time_each_end_has_a_map() -> None:
 def test_lengths_that_held_out_rows_cannot_judge_are_left_out() -> None:
     found = solve(lagged(Vectors(np.random.default_rng(0).normal(size=(3000, 40))), 1))
     assert max(found.scores["ours"]) == 4 and found.n_components == 40  # 10 d^2 <= 295 pairs
+
+
+def test_queries_of_several_trajectories_read_only_their_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the collection is held out, which may be larger than memory."""
+    x = Vectors(autoregressive(60_000))
+    pairs = lagged([Trajectory(x, start, start + 1_000) for start in range(0, 30_000, 1_000)], 3)
+    more = lagged([Trajectory(Vectors(x.array), start, start + 1_000) for start in range(30_000, 60_000, 1_000)], 3)
+    held_out = [*pairs.held_out, *more.held_out]
+    read, take = [0], Vectors.take
+
+    def counted(vectors: Vectors, rows: npt.NDArray[np.int64]) -> Floats:
+        read[0] += len(rows)
+        return take(vectors, rows)
+
+    monkeypatch.setattr(Vectors, "take", counted)
+    judge = judge_of(replace(pairs, held_out=held_out), Both.plain(unit=False))
+    assert sum(map(len, held_out)) > 2 * MOST_JUDGED
+    assert read[0] == 4 * MOST_JUDGED  # both sides, from the trajectories and then from the copy
+    every = np.concatenate([part.i for part in held_out])
+    chosen = np.linspace(0, len(every) - 1, MOST_JUDGED).astype(np.int64)
+    np.testing.assert_array_equal(judge.queries, x.array[every[chosen]])
+    np.testing.assert_array_equal(judge.gallery, x.array[every[chosen] + 3])

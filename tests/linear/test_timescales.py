@@ -94,3 +94,9 @@ def test_a_mode_without_a_positive_eigenvalue_has_no_timescale() -> None:
 def test_wrong_input_is_refused_in_one_sentence(call: Any, says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         call(autoregressive(200, shift=8.0))
+
+
+@pytest.mark.parametrize("reversible", [True, False])
+def test_rows_that_are_all_the_same_have_no_modes(reversible: bool) -> None:
+    with pytest.raises(EigenmapError, match="All rows of the time series are the same"):
+        em.implied_timescales(np.ones((60, 2)), [1], reversible=reversible)

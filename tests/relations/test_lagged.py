@@ -77,3 +77,11 @@ def test_forward_in_time_there_are_two_spaces() -> None:
 def test_series_that_are_too_short_are_refused(make: Any, says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         make(vectors())
+
+
+def test_trajectories_shorter_than_the_lag_do_not_count() -> None:
+    """A long one among a few that are too short is divided as if it were alone."""
+    long = Trajectory(vectors(2000), 0, 2000)
+    short = [Trajectory(vectors(4, seed=k), 0, 4) for k in range(1, 6)]
+    pairs, alone = lagged([*short, long], 5), lagged([long], 5)
+    assert ends(pairs.fit) == ends(alone.fit) and ends(pairs.held_out) == ends(alone.held_out)

@@ -9,6 +9,7 @@ import torch
 
 from eigenmap import EigenmapError
 from eigenmap.data.graphs.adjacency import build_adjacency
+from eigenmap.data.graphs.graph import load_graph
 from eigenmap.relations import neighbourhood
 from eigenmap.relations.neighbourhood import Edges, missing_nodes, new_nodes
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
@@ -191,3 +192,12 @@ def test_a_single_new_node_is_the_general_case(way: Propagation, ends: list[list
     boundary = stored.states(fast.around)
     y = fast.propagated(way, h[25:], boundary)
     np.testing.assert_allclose(y, way.combine(slow.states(way, h[25:], boundary)), atol=1e-6)
+
+
+def test_repeated_entries_of_a_matrix_add_up_as_when_a_graph_is_loaded() -> None:
+    ends = np.array([[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]])  # the edge (0, 1) is listed twice
+    matrix = scipy.sparse.coo_matrix((np.ones(6), ends), shape=(3, 3))
+    walk, loaded = Edges.of(matrix, 3).walk(3), load_graph(matrix, np.eye(3)).walk()
+    for found in (walk, loaded):
+        assert found.degrees().tolist() == [2, 3, 1]
+    assert matrix.nnz == 6  # the caller's matrix is as it was

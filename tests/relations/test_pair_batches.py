@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.vectors.trajectories import Trajectory
+from eigenmap.relations.lagged import lagged
 from eigenmap.relations.pair_batches import PairBatches, PairRows
 from eigenmap.relations.pairs import views
 
@@ -42,3 +44,16 @@ def test_all_processes_have_equally_many_pairs() -> None:
         assert len(batches.batch(0).x) == len(batches) // 2
     with pytest.raises(EigenmapError, match=r"batch size 21.*processes.* 2"):
         PairBatches(rows, pairs.fit, 21, 0, world_size=2)
+
+
+def test_held_out_pairs_of_several_files_are_rows_of_these_files() -> None:
+    """Whole trajectories are held out, so training pairs and held-out pairs are of different files."""
+    series = [Trajectory(vectors(100, seed=k), 0, 100) for k in range(10)]
+    pairs = lagged(series, 5)
+    rows = PairRows([*pairs.fit, *pairs.held_out])
+    batch = PairBatches(rows, pairs.held_out, 1024, seed=0).batch(0)
+    (part,) = pairs.held_out
+    known = {part.left.take(part.i[[k]]).tobytes(): part.right.take(part.j[[k]]).tobytes() for k in range(len(part))}
+    found = zip(rows(batch.x).numpy(), rows(batch.x_plus).numpy(), strict=True)
+    assert {row.tobytes(): other.tobytes() for row, other in found} == known
+    assert bool((batch.x < rows.n_left).all() and (batch.x_plus >= rows.n_left).all())

@@ -182,3 +182,41 @@ def test_the_seed_decides_what_is_held_out() -> None:
 def test_pairs_that_make_no_sense_are_refused(make: Any, says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         make(vectors())
+
+
+def test_pairs_of_weight_0_are_as_if_not_listed() -> None:
+    """A held-out search would otherwise have to find them, like documents that were shown and never clicked."""
+    rng = np.random.default_rng(0)
+    x, y = vectors(), vectors(seed=1)
+    clicked = np.stack([np.arange(200), np.arange(200)], axis=1)
+    shown = np.stack([np.repeat(np.arange(200), 3), rng.integers(0, 200, 600)], axis=1)
+    weights = np.repeat([2.0, 0.0], [200, 600])
+    found = indexed(x, np.concatenate([clicked, shown]), weights, y)
+    wanted = indexed(x, clicked, np.full(200, 2.0), y)
+    assert ends(found.fit) == ends(wanted.fit) and ends(found.held_out) == ends(wanted.held_out)
+    assert found.count == wanted.count
+    own = np.array([[0, 0], [1, 2]])
+    with pytest.raises(EigenmapError, match="different rows has weight 0"):
+        indexed(x, own, np.array([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("none", [None, float("nan"), "", -1])
+def test_a_missing_label_is_no_class(none: object) -> None:
+    labels = np.array(["cat", "dog", none, none] * 50, dtype=object)
+    found = labelled(vectors(), labels)
+    assert np.flatnonzero(found.labels == -1).tolist() == [row for row in range(200) if row % 4 > 1]
+    assert not {i for i, _ in ends(found.fit) | ends(found.held_out)} & set(range(2, 200, 4))
+    with pytest.raises(EigenmapError, match=r"None for none, not 0\.5"):
+        labelled(vectors(), np.array([0.5, "dog"] * 100, dtype=object))
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60, 1e300])
+def test_only_ratios_of_weights_matter(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    pairs, weights = rng.integers(0, 200, (500, 2)), rng.uniform(1, 2, 500)
+    plain, scaled = (indexed(vectors(), pairs, each, seed=1) for each in (weights, scale * weights))
+    for one, other in ((plain.fit[0], scaled.fit[0]), (plain.held_out[0], scaled.held_out[0])):
+        assert one.weights is not None and other.weights is not None
+        with np.errstate(all="raise"):
+            given = other.weights.astype(np.float32) ** 2
+        np.testing.assert_allclose(given / given.sum(), one.weights**2 / (one.weights**2).sum(), rtol=1e-5)

@@ -74,3 +74,19 @@ def test_accuracies_are_those_of_the_probes() -> None:
         for column in range(108):
             votes[row, y[12 + column]] += torch.exp(distances[row, column] / 0.1)
     assert found["knn_held_out"] == pytest.approx(float((votes.argmax(1) == y[:12]).double().mean()))
+
+
+def test_a_run_leaves_the_number_of_threads_to_the_next(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that was busy for a moment, all later runs would be slow."""
+    before = torch.get_num_threads()
+
+    def slow(*words: object) -> None:
+        torch.set_num_threads(before + 1)
+        raise CollapseError("the features are one")
+
+    monkeypatch.setattr("eigenmap.reproduce.runs.pipeline.train", slow)
+    try:
+        assert Runs(runs.sets, device="cpu").probe(recipe_of("ordered", "tiny"))["collapsed"]
+        assert torch.get_num_threads() == before
+    finally:
+        torch.set_num_threads(before)

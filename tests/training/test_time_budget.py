@@ -6,7 +6,8 @@ import torch
 from eigenmap.core.batch import Batch
 from eigenmap.core.errors import EigenmapError
 from eigenmap.objectives import build
-from eigenmap.training import TrainingConfig, measure_step, steps_for_budget
+from eigenmap.training import TrainingConfig, measure_step, start, steps_for_budget
+from eigenmap.training.threads import fastest_threads
 from tests.training.toys import ToyNetwork, ToyRelation
 
 
@@ -49,3 +50,16 @@ def test_a_slow_machine_is_not_measured_for_long(monkeypatch: pytest.MonkeyPatch
         given = ToyNetwork(), relation, build("nested"), config
         assert measure_step(*given, warmup=2, at_most=3.0) == measured
         assert relation.now == seconds
+
+
+def test_small_crops_are_part_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cropped(TimedRelation):
+        def crops(self, step: int) -> torch.Tensor:
+            self.now += 3.0
+            return torch.stack([self.batch(step).x] * config.crops)
+
+    config = TrainingConfig(steps=1000, crops=2, accelerator="cpu")
+    relation = Cropped()
+    monkeypatch.setattr("time.perf_counter", lambda: relation.now)
+    assert measure_step(ToyNetwork(), relation, build("nested"), config, steps=2, warmup=1) == 5.0
+    assert fastest_threads(ToyNetwork(), relation, build("nested"), config, start(config)).seconds == 5.0

@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.data.graphs.files import edges_of
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.description import (
     DESCRIPTION,
@@ -136,9 +137,13 @@ class GraphEigenmap(ModelEstimator):
         )
 
     def fit_transform(self, X: Any, y: Any = None, edge_index: Any = None, x: Any = None) -> Codes:
-        """Learn from a graph, given as for `fit`, and return the codes of its nodes."""
+        """Learn from a graph, given as for `fit`, and return the codes of its nodes.
+
+        They come from features alone, unless the setting feature_hops makes the model need edges.
+        """
         graph = load_graph(_graph(X, edge_index), x)
-        return self.fit(graph).transform(graph.x)
+        needs_edges = bool((self.settings or {}).get("feature_hops"))
+        return self.fit(graph).transform(graph.x, edges_of(graph) if needs_edges else None)
 
     def save(self, directory: str | Path) -> Path:
         """Write the model, as `Eigenmap.save` does, together with the parameters; durable when this returns.

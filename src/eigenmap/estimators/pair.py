@@ -124,7 +124,14 @@ class PairEigenmap(ModelEstimator):
             )
         if self.n_components is not None and self.n_components > most:
             raise EigenmapError(f"n_components is {self.n_components}, but at most {most} are possible here.")
-        return linear_model(exact(X, Y, float(self.ridge)).cut(self.n_components), unit=False)
+        maps = exact(X, Y, float(self.ridge)).cut(self.n_components)
+        found = maps.left.n_components
+        if self.n_components is not None and found < self.n_components:
+            raise EigenmapError(
+                f"n_components is {self.n_components}, but only {found} features of one side are neither constant nor "
+                f"made of others: use at most {found}."
+            )
+        return linear_model(maps, unit=False)
 
     def _chosen(self, X: Any, Y: Any) -> Eigenmap:
         given = dict(self.settings or {})

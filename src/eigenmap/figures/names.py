@@ -15,7 +15,7 @@ class FigureInfo(NamedTuple):
 FIGURES = {
     "spectrum": FigureInfo("the eigenvalue of every feature", "RUN"),
     "lengths": FigureInfo("neighbours that a cut code keeps", "RUN"),
-    "pairs": FigureInfo("nDCG@10 on held-out pairs by length", "RUN, a vector model"),
+    "pairs": FigureInfo("score on held-out pairs by length", "RUN, a vector model"),
     "training": FigureInfo("loss and health by step", "RUN, its metrics.jsonl"),
     "exciting": FigureInfo("images that excite the first features", "RUN, --data"),
     "queries": FigureInfo("query results at 4 ... 64 features", "RUN, --data"),

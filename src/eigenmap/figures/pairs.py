@@ -1,4 +1,4 @@
-"""Quality on the held-out pairs of a vector model, by code length, with PCA and the plain prefix for comparison."""
+"""Score on the held-out pairs of a vector model, by code length, with PCA and the plain prefix for comparison."""
 
 from __future__ import annotations
 
@@ -22,10 +22,17 @@ SERIES = {
     "prefix": ("pixels", "prefix of the vectors"),
 }
 """Look and label of each series."""
+NDCG, VAMP = "nDCG@10", "VAMP-2"
+WORDS = {
+    NDCG: "How well partners of held-out pairs are found, by code length.",
+    VAMP: "How much of the slow dynamics the features describe on held-out rows, by their number: 1 for the constant, "
+    "and the square of each singular value.",
+}
+"""What the score of a model, or of a model of a time series, measures."""
 
 
 def pair_scores(model: Eigenmap) -> dict[str, dict[int, float]]:
-    """Return nDCG@10 by series and length; empty if the model does not record it."""
+    """Return scores by series and length; empty if the model does not record them."""
     try:
         recorded = model.training["vectors"]["scores"]
         found = {name: {int(d): float(s) for d, s in recorded[name].items()} for name in SERIES if name in recorded}
@@ -35,13 +42,17 @@ def pair_scores(model: Eigenmap) -> dict[str, dict[int, float]]:
     return found if "ours" in found and complete else {}
 
 
+def _metric(model: Eigenmap) -> str:
+    return VAMP if model.training["vectors"].get("metric") == "vamp-2" else NDCG
+
+
 def pairs_figure(model: Eigenmap) -> Figure | None:
-    """Draw nDCG@10 on held-out pairs by length."""
+    """Draw scores on held-out pairs by length."""
     scores = pair_scores(model)
     if not scores:
         return None
     curves = [Curve(SERIES[name][0], SERIES[name][1], values) for name, values in scores.items()]
-    return length_curves([Panel("", "nDCG@10 on held-out pairs", curves)])
+    return length_curves([Panel("", f"{_metric(model)} on held-out pairs", curves)])
 
 
 def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | None:
@@ -55,9 +66,10 @@ def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | N
         [SERIES[name][1], *(f"{values[dim]:.3f}" if dim in values else "" for dim in lengths)]
         for name, values in scores.items()
     ]
+    metric = _metric(model)
     words = (
-        "How well partners of held-out pairs are found, by code length. The same pairs chose between the candidates, "
-        "so differences of a few thousandths mean nothing."
+        f"{WORDS[metric]} The same pairs chose between the candidates, so differences of a few thousandths mean "
+        "nothing."
     )
     kept = about.get("keeps", {})
     numbers = [(f"{about.get('pairs', 0):,}", "training pairs"), (str(about.get("winner", "")), "chosen map")]
@@ -66,6 +78,6 @@ def pairs_section(model: Eigenmap, figures: Mapping[str, Figure]) -> Section | N
     blocks = [
         report.key_figures(numbers),
         report.figure(figures["pairs"], words),
-        report.table(["", *map(str, lengths)], rows, "nDCG@10 by number of features", strong=0),
+        report.table(["", *map(str, lengths)], rows, f"{metric} by number of features", strong=0),
     ]
     return Section("Held-out pairs", blocks)

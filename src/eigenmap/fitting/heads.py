@@ -66,7 +66,7 @@ class Heads:
             self.right = self._head(start.right, linear.unit)
         elif pairs.kind == "second model":  # trained together with the left one, and then discarded
             self.right = self._head(predicted(pairs, linear), linear.unit)
-        rows = PairRows(pairs.fit)
+        rows = PairRows([*pairs.fit, *pairs.held_out])
         if fabric.device.type == "cuda" and rows.n_bytes < _SHARE * torch.cuda.mem_get_info(fabric.device)[0]:
             rows.keep_on(fabric.device)
         place = fabric.device, fabric.global_rank, fabric.world_size

@@ -399,6 +399,8 @@ def _split(data: ImageSet, seed: int) -> tuple[Tensor, Tensor]:
     if len(data) < FEWEST_IMAGES:
         images = "1 image is" if len(data) == 1 else f"{len(data)} images are"
         raise EigenmapError(f"{images} too few to learn from; give at least {FEWEST_IMAGES}.")
+    if not any(bool((part != data.pixels[:1]).any()) for part in torch.split(data.pixels, 256)):
+        raise EigenmapError("All images are the same, so their codes would be equal; give images that differ.")
     return split_held_out(len(data), fraction=0.1, seed=seed, minimum=8, maximum=5_000)
 
 

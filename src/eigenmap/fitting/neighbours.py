@@ -98,7 +98,10 @@ class Choice:
 def choose(
     encode: Encode, x: Tensor | SparseRows, pairs: GraphPairs, n_components: int, seed: int, wanted: Propagation | None
 ) -> Choice:
-    """Choose the best way without labels, or use the one `wanted`, and align its codes."""
+    """Choose the best way without labels, or use the one `wanted`, and align its codes.
+
+    Neighbours are not used if that would make all codes equal.
+    """
     nothing = Choice(NeighbourCodes())
     if pairs.held_out is None or not pairs.walk.symmetric or wanted == Propagation():
         return nothing
@@ -113,7 +116,8 @@ def choose(
     if wanted.way == "none":
         return Choice(NeighbourCodes(), share, scores)
     y = unit_rms_rows(torch.from_numpy(wanted.apply(smooth, own)))
-    return Choice(NeighbourCodes(wanted, align(y, sample, pairs, n_components)), share, scores)
+    alignment = align(y, sample, pairs, n_components)
+    return Choice(NeighbourCodes() if alignment is None else NeighbourCodes(wanted, alignment), share, scores)
 
 
 def shared(own: Matrix, ends: Numbers) -> float:
@@ -173,12 +177,17 @@ def reciprocal_ranks(y: Matrix, own: Matrix, target: Numbers, others: Numbers) -
     return 1 / ranks
 
 
-def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Alignment:
-    """Order the features of propagated codes: rotation from training edges, choices from held-out ones."""
-    local = GraphPairs(sample.walk, 2, 0, hops=pairs.hops, start=pairs.start)
+def align(y: Tensor, sample: Sample, pairs: GraphPairs, n_components: int) -> Alignment | None:
+    """Order the features of propagated codes: rotation from training edges, choices from held-out ones.
+
+    Return None if averaging makes all codes equal, as those of one feature easily become.
+    """
+    fit = all_moments(y, GraphPairs(sample.walk, 2, 0, hops=pairs.hops, start=pairs.start))
+    if not bool(fit.about(fit.mean())[0].any()):
+        return None
     first, second = (y[torch.from_numpy(ends)] for ends in sample.ends)
     found = best_alignment(
-        all_moments(y, local),
+        fit,
         Moments(y.shape[1]).update(first, second),
         (first[:AGREEMENT_PAIRS], second[:AGREEMENT_PAIRS]),
         n_components=n_components,

@@ -62,5 +62,4 @@ def timescales_of(model: Eigenmap) -> Timescales | None:
 
 
 def _enough(series: TimeSeries, found: PairAlignment, multiple: int) -> bool:
-    pairs = sum(max(0, one.length - multiple * series.lag) for one in series.trajectories)
-    return pairs >= max(FEWEST_PAIRS * found.left.rotation.shape[0], 2)
+    return series.pairs(multiple * series.lag) >= max(FEWEST_PAIRS * found.left.rotation.shape[0], 2)

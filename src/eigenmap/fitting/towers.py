@@ -118,12 +118,17 @@ def fit_towers(
         steps=steps,
     )
     check_length(steps, minutes, settings.get("epochs"))
-    settings = {"objective": OBJECTIVE, "n_components": n_components or N_COMPONENTS, **settings}
+    settings = {
+        "objective": OBJECTIVE,
+        "n_components": N_COMPONENTS if n_components is None else n_components,
+        **settings,
+    }
     chosen = (recipe if isinstance(recipe, Recipe) else recipes.get(recipe)).but(**settings)
     if chosen.epochs == 0:
         raise EigenmapError("epochs=0 trains nothing: use fit_vectors for existing features.")
     check_recipe(chosen)
     build(chosen.objective, **chosen.objective_options)
+    width = whole_number(width, "width")
     texts = load_vectors(vectors)
     standardisation = usual_standardisation(chosen)
     data = load_for(images, chosen, standardisation.channels, True, reading, options.say)
@@ -149,7 +154,7 @@ def fit_towers(
         digest=data.digest(),
         aspects=data.aspects,
     )
-    return pipeline.fit(TowerTask(image, pairs, whole_number(width, "width")), options)
+    return pipeline.fit(TowerTask(image, pairs, width), options)
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class TowerTask:
         views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
         left = NumberedTower(stored, ImageViews(self.image.pixels, views, seed, self.image.aspects))
         right = self._vector_tower(head)
-        rows = PairRows(self.pairs.fit)
+        rows = PairRows([*self.pairs.fit, *self.pairs.held_out])
         place = fabric.device, fabric.global_rank, fabric.world_size
         batches = PairBatches(rows, self.pairs.fit, recipe.batch_size, seed, *place)
         held = PairBatches(rows, self.pairs.held_out, CHECKED, seed + 1, fabric.device)

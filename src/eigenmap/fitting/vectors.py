@@ -32,6 +32,7 @@ from eigenmap.linear.collect import Both, Outputs, collect
 from eigenmap.linear.collect import Progress as Tick
 from eigenmap.linear.into import align_into
 from eigenmap.linear.solutions import TwoMaps
+from eigenmap.linear.timescales import require_pairs
 from eigenmap.model import Eigenmap
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
@@ -177,7 +178,7 @@ def fit_vectors(
         second: vectors of the same items by another model; features that both models agree on come first.
         lag: distance in rows between related rows of a time series. Features are its slow modes. `vectors` may be a
             list with one file or array per trajectory.
-        labels: one class per row, whole numbers or texts; negative or empty means none.
+        labels: one class per row, whole numbers or texts; negative, empty or None means none.
         weights: weights of index pairs.
         others: vectors that the second column of index pairs refers to; by default `vectors`.
         two_spaces: whether partner vectors are from another space although they have the same length. Partners of
@@ -238,6 +239,9 @@ def fit_vectors(
     check_count(found)
     asked = recipe.n_components or None
     neural = recipe.solver == "neural"
+    if found.series is not None:  # the codes whose timescales are listed may be the vectors or the head's features
+        features = max(found.left.n_features, recipe.n_components if neural else 0)
+        require_pairs(found.series, listed or (found.series.lag,), features)
     linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
     longest = asked if asked is not None and neural else linear.n_components  # a head may have more features
     return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
@@ -371,16 +375,22 @@ class VectorTask:
             evidence=None,
             input=left.input,
             encoder=left.encoder,
-            identity={
-                **identity(recipe),
-                "pairs": self.pairs.count,
-                "kind": self.pairs.kind,
-                "vectors": self.pairs.left.digest(),
-                "partners": self.pairs.right.digest(),
-            },
+            identity={} if heads is None else self.identity(),
             facts=lambda alignment, say: {"vectors": self.facts(found["best"], found["output"])},
             code=code,
         )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that must be equal to resume a run."""
+        return {
+            **identity(self.recipe),
+            "pairs": self.pairs.count,
+            "kind": self.pairs.kind,
+            "vectors": self.pairs.left.digest(),
+            "partners": self.pairs.right.digest(),
+            "digest of the pairs": self.pairs.digest(),
+            "unit": self.linear.unit,
+        }
 
     def facts(self, found: PairAlignment, output: Outputs | None = None) -> dict[str, Any]:
         """Return the facts stored in the model: the relation, the winner, and its held-out scores at each length."""

@@ -184,15 +184,17 @@ def _spread(rows: Rows, most: int = MOST_JUDGED) -> Rows:
 
 
 def _joined(parts: Sequence[Part]) -> Part:
-    """Copy the held-out pairs of several trajectories into one small matrix per side."""
-    left = np.concatenate([part.left.take(part.i) for part in parts])
-    right = np.concatenate([part.right.take(part.j) for part in parts])
-    # Each pair becomes one query with one partner.
-    count = len(left)
-    keep = _spread(np.arange(count))
-    rows = np.arange(len(keep))
+    """Copy some held-out pairs of several trajectories into one small matrix per side; each becomes one query."""
+    counts = [len(part) for part in parts]
+    chosen = _spread(np.arange(sum(counts)))
+    ends = np.searchsorted(chosen, np.cumsum(counts))
+    first = np.cumsum([0, *counts])
+    kept = [part.where(chosen[a:b] - start) for part, a, b, start in zip(parts, [0, *ends], ends, first, strict=False)]
+    left = np.concatenate([part.left.take(part.i) for part in kept])
+    right = np.concatenate([part.right.take(part.j) for part in kept])
+    rows = np.arange(len(chosen))
     name = parts[0].left.name
-    return Part(Vectors(left[keep], name), Vectors(right[keep], name), rows, rows)
+    return Part(Vectors(left, name), Vectors(right, name), rows, rows)
 
 
 class _Counter:

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from eigenmap.core.errors import EigenmapError
+
 TOP = 10
 _SHORTEST = 8
 """Shortest length at which codes are compared, unless they have fewer than twice as many features."""
@@ -43,7 +45,7 @@ class Judge:
 
     def scores(self, left: Tensor, right: Tensor, lengths: Sequence[int]) -> dict[int, float]:
         """Return the nDCG@10 of codes of the queries and the gallery at each length."""
-        left, right = left.float(), right.float()
+        left, right = (_single(side) for side in (left, right))
         products, power = left.new_zeros(len(left), len(right)), right.new_zeros(len(right))
         found, done = {}, 0
         for d in sorted(set(lengths)):  # products of a longer prefix are those of the shorter one and some more
@@ -86,6 +88,14 @@ class Judge:
             return ndcg(similarity, self.relevant)
         rank = similarity.ge_(similarity.gather(1, self._partner)).sum(1)  # in place: far quicker than sorting
         return float(torch.where(rank <= TOP, 1 / (1 + rank.double()).log2(), 0.0).mean())
+
+
+def _single(codes: Tensor) -> Tensor:
+    """Return codes as float32; raise if their inner products would overflow."""
+    codes = codes.float()
+    if not bool(codes.square().sum(1).isfinite().all()):
+        raise EigenmapError("The vectors contain numbers too large for float32; scale them down.")
+    return codes
 
 
 def ndcg(similarity: Tensor, relevant: Tensor, top: int = TOP) -> float:

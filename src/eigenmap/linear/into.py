@@ -17,6 +17,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.choice import PairAlignment, Scores
 from eigenmap.linear.collect import Collected
 from eigenmap.linear.finding import judged_lengths, table_lengths
@@ -34,6 +35,8 @@ WEIGHTS = (0.0, 1.0, 2.0)
 def align_into(found: Collected, stored: Alignment, unit: bool, pairs: int) -> PairAlignment:
     """Return the best map into the codes of `stored`; the right side of `found` are its unweighted features phi."""
     of = found.fit.sides()
+    if not bool(of.C.any()):
+        raise EigenmapError("All rows of the new vectors are the same, so there is nothing to learn.")
     weights = stored.weights().to(of.C)
     gallery = found.judge.gallery * weights.to(found.judge.gallery)
     lengths = judged_lengths(stored.n_components)

@@ -125,22 +125,31 @@ def lag_moments(series: TimeSeries, lags: Sequence[int], outputs: Outputs) -> li
     longest = max(lags)
     for window in series.windows(longest):
         made = outputs(window)
-        moments = moments or [PairMoments(made.shape[1]) for _ in lags]
+        if not moments:
+            require_pairs(series, lags, made.shape[1])
+            moments = [PairMoments(made.shape[1]) for _ in lags]
         for one, lag in zip(moments, lags, strict=True):
             count = min(BLOCK, len(made) - lag)
             if count > 0:
                 one.update(made[:count], made[lag : lag + count])
-    for one, lag in zip(moments, lags, strict=True):
-        if one.pairs < max(FEWEST_PAIRS * one.n_features, 2):
+    return moments
+
+
+def require_pairs(series: TimeSeries, lags: Sequence[int], n_features: int) -> None:
+    """Refuse lags at which there are too few pairs for the moments of so many features."""
+    for lag in lags:
+        pairs = series.pairs(lag)
+        if pairs < max(FEWEST_PAIRS * n_features, 2):
             raise EigenmapError(
-                f"There are {int(one.pairs):,} pairs of rows {lag:,} apart, too few for {one.n_features:,} features; "
+                f"There are {pairs:,} pairs of rows {lag:,} apart, too few for {n_features:,} features; "
                 "give a shorter lag or more rows."
             )
-    return moments
 
 
 def eigenvalues_of(moments: PairMoments, ridge: float, reversible: bool) -> Floats:
     """Return the eigenvalues of the transfer operator inside the span of the features, slowest first."""
+    if not bool(moments.sides().C.any()):
+        raise EigenmapError("All rows of the time series are the same, so it has no modes.")
     if reversible:
         found: Tensor = align(moments, moments, ridge).eigenvalues
     else:

@@ -16,7 +16,7 @@ from eigenmap.data.vectors.vectors import Vectors
 from eigenmap.relations.pairs import FEWEST_HELD, HELD_SHARE, Part, Rows, VectorPairs
 
 ENOUGH_TRAJECTORIES = 5
-"""Minimum number of trajectories for holding out entire ones."""
+"""Minimum number of trajectories longer than the lag for holding out entire ones."""
 STRETCHES, STRETCH_LAGS = 5, 4
 """Held-out stretches per trajectory; fewer if they would be shorter than `FEWEST_HELD` rows and `STRETCH_LAGS` lags."""
 
@@ -28,7 +28,8 @@ def lagged(
     if isinstance(trajectories, Vectors):
         trajectories = [Trajectory(trajectories, 0, len(trajectories))]
     series = TimeSeries(trajectories, checked_lag(lag), reversible)
-    held = _whole(series, seed) if len(trajectories) >= ENOUGH_TRAJECTORIES else _stretches(series)
+    usable = [one for one in trajectories if one.length > series.lag]
+    held = _whole(usable, series.lag, seed) if len(usable) >= ENOUGH_TRAJECTORIES else _stretches(series)
     rest = [_without(one, held) for one in trajectories]
     fit = _parts(series, [stretch for each in rest for stretch in each])
     held_out = _parts(series, held)
@@ -37,13 +38,12 @@ def lagged(
     return VectorPairs("lag", fit, held_out, two_spaces=not reversible, series=series)
 
 
-def _whole(series: TimeSeries, seed: int) -> list[Trajectory]:
+def _whole(usable: Sequence[Trajectory], lag: int, seed: int) -> list[Trajectory]:
     """Return random trajectories with a tenth of all pairs or slightly more."""
-    usable = [one for one in series.trajectories if one.length > series.lag]
-    pairs = np.array([one.length - series.lag for one in usable])
+    pairs = np.array([one.length - lag for one in usable])
     order = np.random.default_rng(seed).permutation(len(usable))
     enough = int((pairs[order].cumsum() < HELD_SHARE * pairs.sum()).sum()) + 1
-    return [usable[k] for k in sorted(order[: max(1, min(enough, len(usable) - 1))])] if len(usable) > 1 else []
+    return [usable[k] for k in sorted(order[: min(enough, len(usable) - 1)])]
 
 
 def _stretches(series: TimeSeries) -> list[Trajectory]:

@@ -93,7 +93,8 @@ class Edges:
             raise EigenmapError(f"The adjacency matrix must be {n_nodes} x {n_nodes}, one row per node, not {found}.")
         if matrix.dtype.kind not in "biuf":
             raise EigenmapError(f"The entries of the adjacency matrix must be real numbers, not {matrix.dtype}.")
-        coo = matrix.tocoo()
+        coo = matrix.tocoo(copy=True)
+        coo.sum_duplicates()  # as when a graph is loaded
         stored = coo.data != 0
         index = torch.from_numpy(np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64))
         values = coo.data[stored].astype(np.float64)

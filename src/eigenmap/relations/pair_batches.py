@@ -11,7 +11,7 @@ from torch import Tensor
 from eigenmap.core.batch import Batch, check_batch_size
 from eigenmap.core.devices import moved
 from eigenmap.data.vectors.vectors import Vectors
-from eigenmap.relations.pairs import Part
+from eigenmap.relations.pairs import Part, Rows
 
 
 class PairRows:
@@ -21,9 +21,14 @@ class PairRows:
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
-        self.sources: list[Vectors] = [*(part.left for part in parts), *(part.right for part in parts)]
+        left, right = ({id(side): side for side in sides} for sides in zip(*map(_sides, parts), strict=True))
+        self.sources: list[Vectors] = [*left.values(), *right.values()]
         self.first = np.concatenate([[0], np.cumsum([len(source) for source in self.sources])])
-        self.n_left = int(self.first[len(parts)])
+        self.n_left = int(self.first[len(left)])
+        self._places = [
+            dict(zip(left, self.first, strict=False)),
+            dict(zip(right, self.first[len(left) :], strict=False)),
+        ]
         self._kept: tuple[Tensor, Tensor] | None = None
 
     @property
@@ -33,12 +38,17 @@ class PairRows:
 
     def keep_on(self, device: torch.device) -> None:
         """Copy all rows to a device, so that a batch is not gathered on the CPU first."""
-        count = len(self.sources) // 2
+        count = len(self._places[0])
         left, right = (
             torch.cat([torch.from_numpy(block).to(device).float() for source in side for block in source.blocks()])
             for side in (self.sources[:count], self.sources[count:])
         )
         self._kept = left, right
+
+    def numbers(self, part: Part) -> tuple[Rows, Rows]:
+        """Return the numbers of the left and right rows of the pairs of a part, one of those given at first."""
+        first, first_right = (places[id(side)] for places, side in zip(self._places, _sides(part), strict=True))
+        return part.i + first, part.j + first_right
 
     def __call__(self, numbers: Tensor) -> Tensor:
         """Return rows by number on the device of the numbers; all must be of one side."""
@@ -69,7 +79,7 @@ class PairBatches:
     """Batches of pairs as row numbers; a pass visits every pair once, in an order that depends only on the seed.
 
     Args:
-        rows: numbering of the rows.
+        rows: numbering of the rows of these parts, and possibly of others.
         parts: the pairs.
         batch_size: pairs per batch, over all processes together.
         seed: seed of the order.
@@ -89,9 +99,7 @@ class PairBatches:
         world_size: int = 1,
     ) -> None:
         check_batch_size(batch_size, world_size)
-        count = len(parts)
-        self.i = np.concatenate([part.i + rows.first[k] for k, part in enumerate(parts)])
-        self.j = np.concatenate([part.j + rows.first[count + k] for k, part in enumerate(parts)])
+        self.i, self.j = (np.concatenate(side) for side in zip(*map(rows.numbers, parts), strict=True))
         self.weights: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None
         if any(part.weights is not None for part in parts):
             each = [np.ones(len(part)) if part.weights is None else part.weights for part in parts]
@@ -122,3 +130,7 @@ class PairBatches:
             order = np.random.default_rng((self.seed % 2**64, number)).permutation(len(self))
             self._order = number, order
         return self._order[1]
+
+
+def _sides(part: Part) -> tuple[Vectors, Vectors]:
+    return part.left, part.right

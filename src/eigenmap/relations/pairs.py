@@ -13,6 +13,8 @@ read yet.
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -116,6 +118,16 @@ class VectorPairs:
         """Number of pairs for fitting."""
         return sum(map(len, self.fit))
 
+    def digest(self) -> str:
+        """Return a digest of the pairs for fitting and their weights, and of some rows of all vectors."""
+        digest = hashlib.sha256(self.kind.encode())
+        for part in self.fit:
+            digest.update(f"{len(part)} {part.left.digest()} {part.right.digest()}".encode())
+            for numbers in (part.i, part.j, part.weights):
+                if numbers is not None:
+                    digest.update(np.ascontiguousarray(numbers).data)
+        return digest.hexdigest()[:16]
+
 
 def partners(x: Vectors, y: Vectors, seed: int = 0, two_spaces: bool = False) -> VectorPairs:
     """Pair row i of x with row i of y."""
@@ -154,7 +166,7 @@ def second(x: Vectors, z: Vectors, seed: int = 0) -> VectorPairs:
 
 
 def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs:
-    """Pair rows of one class; rows without a label (a negative number or an empty string) are left out."""
+    """Pair rows of one class; rows without a label (negative, empty, None or NaN) are left out."""
     numbers = class_numbers(labels, x)
     rng = np.random.default_rng(seed)
     known = np.flatnonzero(numbers >= 0)
@@ -171,17 +183,20 @@ def labelled(x: Vectors, labels: npt.NDArray[Any], seed: int = 0) -> VectorPairs
 def indexed(
     x: Vectors, pairs: npt.NDArray[Any], weights: object = None, others: Vectors | None = None, seed: int = 0
 ) -> VectorPairs:
-    """Pair row pairs[k, 0] of x with row pairs[k, 1] of `others` (default x)."""
+    """Pair row pairs[k, 0] of x with row pairs[k, 1] of `others` (default x); pairs of weight 0 are left out."""
     y = x if others is None else others
     two_spaces = others is not None and others.n_features != x.n_features
     i, j = _checked_pairs(pairs, x, y)
     given = _checked_weights(weights, len(i))
-    if y is x:
-        proper = i != j
-        if not proper.any():
-            raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
-        i, j, given = i[proper], j[proper], None if given is None else given[proper]
     every = Part(x, y, i, j, given)
+    if y is x:
+        every = every.where(i != j)
+        if not len(every):
+            raise EigenmapError("Every pair joins a row with itself; give pairs of different rows.")
+    if every.weights is not None:
+        every = every.where(every.weights > 0)  # as if they were not listed: no search should find them
+        if not len(every):
+            raise EigenmapError("Every pair of different rows has weight 0; give some a weight.")
     return replace(_by_item("index pairs", every, seed), two_spaces=two_spaces)
 
 
@@ -200,7 +215,9 @@ def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> Vec
 def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
     """Return labels as class numbers, -1 for rows without one."""
     labels = np.asarray(labels)
-    if labels.ndim != 1 or labels.dtype.kind not in "iuUSO":
+    if labels.ndim == 1 and labels.dtype.kind == "O":
+        labels = np.array([_label_text(label) for label in labels])
+    if labels.ndim != 1 or labels.dtype.kind not in "iuUS":
         raise EigenmapError("labels must be one whole number or string per row.")
     if len(labels) != len(x):
         raise EigenmapError(
@@ -212,6 +229,17 @@ def class_numbers(labels: npt.NDArray[Any], x: Vectors) -> Rows:
     texts = labels.astype(str)
     _, numbers = np.unique(texts, return_inverse=True)
     return np.where(texts == "", -1, numbers).astype(np.int64)
+
+
+def _label_text(label: object) -> str:
+    """Return a label of a list of mixed kinds as text, empty for None, NaN and negative numbers."""
+    if label is None or (isinstance(label, float) and math.isnan(label)):
+        return ""
+    if isinstance(label, int | np.integer):
+        return "" if label < 0 else str(label)
+    if not isinstance(label, str | bytes):
+        raise EigenmapError(f"labels must be whole numbers or strings, or None for none, not {label!r}.")
+    return label if isinstance(label, str) else label.decode(errors="replace")
 
 
 # Held-out items
@@ -372,7 +400,8 @@ def _checked_weights(weights: object, count: int) -> Weights | None:
         raise EigenmapError(f"weights must be {count:,} numbers, one per pair, not of shape {given.shape}.")
     if not np.isfinite(given).all() or (given < 0).any() or not given.any():
         raise EigenmapError("weights must be finite, not negative, and not all 0.")
-    return given
+    # Only ratios matter, and neither squares nor float32 must overflow or vanish.
+    return given if 1e-30 < given.max() < 1e30 else given / given.max()
 
 
 def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:

@@ -24,7 +24,7 @@ from eigenmap.data import ImageSet
 from eigenmap.evaluation.classes import evaluate_classes
 from eigenmap.evaluation.neighbours import knn_accuracy
 from eigenmap.fitting import pipeline
-from eigenmap.fitting.images import fit_images
+from eigenmap.fitting.images import ImageTask, fit_images
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import CHECKPOINT, DESCRIPTION, Eigenmap
 from eigenmap.networks import build_encoder, load_encoder_weights, load_state
@@ -34,6 +34,7 @@ from eigenmap.reproduce.encoding import network_outputs
 from eigenmap.reproduce.sets import Sets
 from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.config import Accelerator
+from eigenmap.training.threads import restored_threads
 
 PROBE, ENCODER = "probe.json", "encoder.safetensors"
 
@@ -101,7 +102,7 @@ class Runs:
             load_encoder_weights(encoder, self.folder / f"probe-{self.name(recipe)}" / ENCODER)
             return encoder
         task = image_task(recipe, self.sets.train, self.seed)
-        done = pipeline.train(task, self._options(None))
+        done = self._train(task, None)
         load_state(encoder, {name: tensor.cpu() for name, tensor in done.problem.network.state_dict().items()})
         return encoder
 
@@ -133,14 +134,17 @@ class Runs:
             self.say(f"  {error}")
             return None
 
-    def _options(self, folder: Path | None) -> RunOptions:
+    def _train(self, task: ImageTask, folder: Path | None) -> pipeline.Trained:
+        """Train, in the stored run if there is one; leave the number of threads to the next run."""
         resume = folder is not None and (folder / CHECKPOINT).is_file()
-        return RunOptions(folder, resume, seed=self.seed, device=self.device, devices=self.devices, nodes=self.nodes)
+        options = RunOptions(folder, resume, seed=self.seed, device=self.device, devices=self.devices, nodes=self.nodes)
+        with restored_threads():
+            return pipeline.train(task, options)
 
     def _trained_and_probed(self, recipe: Recipe, projector: ProjectorKind, folder: Path | None) -> Probe:
         task = image_task(recipe, self.sets.train, self.seed, projector)
         try:
-            done = pipeline.train(task, self._options(folder))
+            done = self._train(task, folder)
         except (CollapseError, DivergedError) as error:
             probe = Probe(linear=None, knn=None, knn_held_out=None, seconds=0.0, collapsed=str(error))
             if folder is not None and is_first_process():

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenmap.training.config import TrainingConfig
-from eigenmap.training.loop import Learner, Relation
+from eigenmap.training.loop import Learner, Relation, small_crops
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -127,7 +127,7 @@ def best(typical: dict[int, float]) -> Measured:
 
 def _seconds(learner: Learner, relation: Relation, step: int) -> float:
     began = time.perf_counter()
-    learner.step(step, relation.batch(step))
+    learner.step(step, relation.batch(step), crops=small_crops(relation, learner.config, step))
     return time.perf_counter() - began
 
 

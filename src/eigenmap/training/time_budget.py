@@ -15,7 +15,7 @@ from torch import nn
 from eigenmap.core.errors import EigenmapError
 from eigenmap.training.config import TrainingConfig
 from eigenmap.training.launch import fast_arithmetic, start
-from eigenmap.training.loop import Learner, Relation
+from eigenmap.training.loop import Learner, Relation, small_crops
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -76,7 +76,7 @@ def measure_step(
 
     def seconds(step: int) -> float:
         began = time.perf_counter()
-        learner.step(step, relation.batch(step))
+        learner.step(step, relation.batch(step), crops=small_crops(relation, config, step))
         _finish(fabric.device)
         return time.perf_counter() - began
 

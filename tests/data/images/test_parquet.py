@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 from eigenmap.core.errors import EigenmapError
 from eigenmap.data import ImageSet, load_images
 from eigenmap.data.images.parquet import named_rows
+from eigenmap.data.images.stream import open_stream
 
 
 def png(value: int) -> bytes:
@@ -137,3 +139,31 @@ def test_damage_between_the_ends_of_a_file_is_one_sentence(tmp_path: Path) -> No
         load_images(path)
     with pytest.raises(EigenmapError, match=r"a\.parquet.*read"):
         list(named_rows([path], 0, 20))
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ([0.0, math.nan, -1.0, None, 10.0, 2.0], [["0"], [], [], [], ["10"], ["2"]]),
+        (["cat", "", None, "dog", "cat", "cat"], [["cat"], [], [], ["dog"], ["cat"], ["cat"]]),
+        ([b"cat", b"", None, b"dog", b"cat", b"cat"], [["cat"], [], [], ["dog"], ["cat"], ["cat"]]),
+        ([[2.0, 1.0], [], None, [math.nan], [-1.0], [10.0]], [["1", "2"], [], [], [], [], ["10"]]),
+    ],
+    ids=["floats", "texts", "bytes", "lists"],
+)
+def test_a_missing_negative_or_empty_label_is_no_class(
+    given: list[object], known: list[list[str]], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.parquet", png=[png(k) for k in range(6)], label=given)
+    (shard,) = open_stream(path).shards(10)
+    assert shard.rows.labels() == known
+    images = load_images(path)
+    assert labels(images) == known and images.labels is not None
+    numbers = [name for name in images.labels.names if name.isdigit()]
+    assert numbers == sorted(numbers, key=int)
+
+
+def test_labels_that_are_lists_of_lists_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", png=[png(1)], label=[[[1], [2]]])
+    with pytest.raises(EigenmapError, match=r"label in a Parquet file must be .* not \[1\]"):
+        load_images(path)

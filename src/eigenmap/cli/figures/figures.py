@@ -83,7 +83,7 @@ def figures(
     [bold]figure     shows                                          needs[/bold]
     spectrum   the eigenvalue of every feature                RUN
     lengths    neighbours that a cut code keeps               RUN
-    pairs      nDCG@10 on held-out pairs by length            RUN, a vector model
+    pairs      score on held-out pairs by length              RUN, a vector model
     training   loss and health by step                        RUN, its metrics.jsonl
     exciting   images that excite the first features          RUN, --data
     queries    query results at 4 ... 64 features             RUN, --data

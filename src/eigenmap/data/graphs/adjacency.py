@@ -218,9 +218,9 @@ def build_adjacency(
     source, target = edge_index
     loops = int((source == target).sum()) if self_loops == "remove" else 0
     both = directed == "symmetrise"
-    if weights is not None:  # only ratios matter, and sums must neither overflow nor vanish
+    if weights is not None:  # only ratios matter, and sums must neither overflow nor vanish, also in float32
         largest = weights.double().max()
-        weights = weights.double() if 1e-100 < float(largest) < 1e100 else weights.double() / largest
+        weights = weights.double() if 1e-30 < float(largest) < 1e30 else weights.double() / largest
         weights = weights / 2 if both else weights
     # Rows are sources; of a bipartite graph, targets.
     ends = (source, target) if both else (target, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,15 +211,32 @@ def _is_struct(column: Any) -> bool:
 
 
 def _classes(label: Any) -> list[str]:
-    """Return the classes of a row, in order; a missing or negative label means "unlabelled"."""
-    values = {value for value in (label if isinstance(label, list) else [label]) if value is not None}
-    return [str(value) for value in sorted(values) if not (isinstance(value, int) and value < 0)]
+    """Return the classes of a row, in order."""
+    return [str(value) for value in sorted(_known(label))]
+
+
+def _known(label: Any) -> set[Any]:
+    """Return the classes of a row, whole numbers or texts; missing, negative and empty ones mean "unlabelled"."""
+    values = map(_plain, label if isinstance(label, list) else [label])
+    return {value for value in values if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return one class; None for a missing, negative or empty one."""
+    if isinstance(value, list | dict):
+        raise EigenmapError(f"a label in a Parquet file must be a number, a text or a list of these, not {value!r:.60}")
+    if isinstance(value, float):  # as which whole numbers with gaps may be stored
+        value = int(value) if value.is_integer() else None if math.isnan(value) else value
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    missing = value is None or value == "" or (isinstance(value, int | float) and value < 0)
+    return None if missing else value
 
 
 def _labels(rows: Sequence[Any]) -> Labels:
     """Return the labels of all rows; integer classes are sorted by value."""
     labels = Labels.from_names([_classes(row) for row in rows])
-    values = {value for row in rows for value in (row if isinstance(row, list) else [row]) if value is not None}
+    values = {value for row in rows for value in _known(row)}
     if not all(isinstance(value, int) for value in values):
         return labels
-    return labels.in_classes([str(value) for value in sorted(values) if value >= 0])
+    return labels.in_classes([str(value) for value in sorted(values)])

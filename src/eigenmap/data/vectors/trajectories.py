@@ -48,6 +48,10 @@ class TimeSeries:
         """Number of rows in all trajectories."""
         return sum(one.length for one in self.trajectories)
 
+    def pairs(self, lag: int) -> int:
+        """Return the number of pairs of rows at some lag."""
+        return sum(max(0, one.length - lag) for one in self.trajectories)
+
     def windows(self, ahead: int, size: int = BLOCK) -> Iterator[Floats]:
         """Yield all rows, `size` at a time, each block followed by up to `ahead` further rows of its trajectory."""
         for vectors, start, stop in self.trajectories:
