@@ -69,12 +69,14 @@ def test_float16_gives_nearly_the_same_codes() -> None:
     assert abs(full.quality - half.quality) < 0.02
 
 
-def test_agreement_with_a_second_model_is_its_regression() -> None:
+@pytest.mark.parametrize("offset", [0, 30])
+def test_agreement_with_a_second_model_is_its_regression(offset: float) -> None:
     x, z = two_spaces(800)
+    z = z + offset
     fit, held = agreed(sums(x, z), sums(x[:200], z[:200]))
     z1 = np.hstack([z, np.ones((800, 1))])
     S = z1.T @ z1 / 800
-    S[:-1, :-1] += 0.01 * S.diagonal()[:-1].mean() * np.eye(12)
+    S[:-1, :-1] += 0.01 * z.var(0).mean() * np.eye(12)
     said = z1[:200] @ np.linalg.solve(S, z1.T @ x / 800)
     np.testing.assert_allclose(held.across[:-1, :-1] / 200, x[:200].T @ said / 200, atol=1e-8)
     assert fit.n_features == 20

@@ -73,7 +73,8 @@ def agreed(fit: PairMoments, held_out: PairMoments) -> tuple[PairMoments, PairMo
     B comes from training pairs only, so that held-out moments stay unbiased.
     """
     S = fit.within_plus / fit.within[-1, -1]
-    ridge = AGREEMENT_RIDGE * S.diagonal()[:-1].mean() * torch.eye(len(S)).to(S)
+    variance = S.diagonal()[:-1] - S[-1, :-1].square()  # the last entry of a row is 1
+    ridge = AGREEMENT_RIDGE * variance.mean() * torch.eye(len(S)).to(S)
     ridge[-1, -1] = 0.0
     B = torch.linalg.solve(S + ridge, fit.across.T / fit.within[-1, -1])
     made = []
