@@ -55,6 +55,15 @@ def test_columns_and_ids_of_ones_own(file: Path, tmp_path: Path) -> None:
     assert describe(tmp_path / "x.npy").vectors.names() == ["0", "1", "2", "3", "4"]
 
 
+def test_bytes_are_names_but_nothing_is_none(tmp_path: Path) -> None:
+    file, vectors = tmp_path / "docs.parquet", COLUMNS["vector"]
+    pq.write_table(pa.table({"id": [b"a", "é".encode(), b"\xff", b"d", b"e"], "vector": vectors}), file)
+    assert describe(file).vectors.names() == ["a", "é", r"\xff", "d", "e"]
+    pq.write_table(pa.table({"id": ["a", None, "c", "d", "e"], "vector": vectors}), file)
+    with pytest.raises(EigenmapError, match=r"Row 1 .*no name in .*docs\.parquet\.$"):
+        describe(file)
+
+
 def test_mistakes(file: Path, tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("a\nb\n")
     np.save(tmp_path / "x.npy", ROWS)

@@ -65,6 +65,7 @@ def describe(
     known = _plain_columns(file)
     if ids is not None:
         vectors = replace(vectors, ids=_names(ids, file, known, len(vectors)))
+    refuse_unnamed(vectors, ids or str(file))
     for name in columns or ():
         if name not in known:
             listed = ", ".join(known) or "none"
@@ -76,16 +77,18 @@ def describe(
 
 def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str]:
     if asked in known:
-        names = [str(fields.get(asked, "")) for fields in _column_rows(file, [asked])]
-    elif Path(asked).is_file():
-        names = load_ids(Path(asked), count)
-    else:
-        column = f"{file} has no column {asked}, and the" if arrow.is_file(file) else "The"
-        raise EigenmapError(f"{column} file {asked} does not exist; give a text file with one name per row.")
-    empty = next((row for row, name in enumerate(names) if not name), None)
+        return [str(fields.get(asked, "")) for fields in _column_rows(file, [asked])]
+    if Path(asked).is_file():
+        return load_ids(Path(asked), count)
+    column = f"{file} has no column {asked}, and the" if arrow.is_file(file) else "The"
+    raise EigenmapError(f"{column} file {asked} does not exist; give a text file with one name per row.")
+
+
+def refuse_unnamed(vectors: Vectors, where: str) -> None:
+    """Refuse names that are missing in some rows only."""
+    empty = next((row for row, name in enumerate(vectors.ids or ()) if not name), None)
     if empty is not None:
-        raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {asked}.")
-    return names
+        raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {where}.")
 
 
 def _plain_columns(file: Path) -> list[str]:
