@@ -64,6 +64,13 @@ def test_bytes_are_names_but_nothing_is_none(tmp_path: Path) -> None:
         describe(file)
 
 
+def test_an_infinite_number_is_refused_since_no_index_can_store_it(tmp_path: Path) -> None:
+    file = tmp_path / "docs.parquet"
+    pq.write_table(pa.table({"vector": COLUMNS["vector"], "score": [1.0, None, float("-inf"), 2.0, 3.0]}), file)
+    with pytest.raises(EigenmapError, match=r"Row 2 of .*docs\.parquet .*infinite score"):
+        list(describe(file, columns=["score"]).rows())
+
+
 def test_mistakes(file: Path, tmp_path: Path) -> None:
     (tmp_path / "short.txt").write_text("a\nb\n")
     np.save(tmp_path / "x.npy", ROWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,11 +110,16 @@ def _plain_columns(file: Path) -> list[str]:
 
 
 def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
+    row = -1
     with readable(file):
         for batch in arrow.batches(file, columns, _AT_A_TIME):
             lists = [batch.column(name).to_pylist() for name in columns]
             for values in zip(*lists, strict=True):
+                row += 1
                 known = dict(zip(columns, values, strict=True))
+                for name, value in known.items():
+                    if isinstance(value, float) and math.isinf(value):
+                        raise EigenmapError(f"Row {row:,} of {file} (counted from 0) has an infinite {name}.")
                 yield {
                     name: _cut(value) if name == "text" else value for name, value in known.items() if _is_value(value)
                 }
