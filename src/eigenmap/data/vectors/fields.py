@@ -93,11 +93,18 @@ def refuse_unnamed(vectors: Vectors, where: str) -> None:
 
 
 def _plain_columns(file: Path) -> list[str]:
-    """Return the columns of strings, numbers or booleans."""
+    """Return the columns of strings, numbers or booleans, also as the categories of a data frame."""
     if not arrow.is_file(file):
         return []
+    with readable(file):
+        return [field.name for field in arrow.schema(file) if _is_plain(field.type)]
+
+
+def _is_plain(kind: Any) -> bool:
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     tests = (
         pa.types.is_string,
         pa.types.is_large_string,
@@ -105,8 +112,7 @@ def _plain_columns(file: Path) -> list[str]:
         pa.types.is_floating,
         pa.types.is_boolean,
     )
-    with readable(file):
-        return [field.name for field in arrow.schema(file) if any(test(field.type) for test in tests)]
+    return any(test(kind) for test in tests)
 
 
 def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
