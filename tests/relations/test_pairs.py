@@ -140,7 +140,7 @@ def test_mutual_neighbours_match_a_slow_search() -> None:
 
 
 def test_rows_too_few_for_the_default_are_blamed_not_the_option() -> None:
-    with pytest.raises(EigenmapError, match=r"has 8 rows, too few for 10 neighbours of each"):
+    with pytest.raises(EigenmapError, match=r"has too few rows, 8, for 10 neighbours of each"):
         mutual_neighbours(vectors(8), 10)
 
 
