@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,14 @@ def test_a_description_of_version_0_1_0_with_nan_as_quality_is_read(saved: Path)
     assert np.isnan(Eigenmap.load(saved).alignment.quality)
     change(saved, lambda about: [about["alignment"].pop(name) for name in ("agreement", "noise", "quality")])
     assert Eigenmap.load(saved).alignment.agreement == {}
+
+
+def test_an_unknown_quality_is_written_as_null(model: Eigenmap, tmp_path: Path) -> None:
+    plain = copy(model)
+    plain.alignment = replace(model.alignment, quality=float("nan"))
+    saved = plain.save(tmp_path / "plain")
+    assert json.loads((saved / "model.json").read_text())["alignment"]["quality"] is None
+    assert np.isnan(Eigenmap.load(saved).alignment.quality)
 
 
 def test_what_is_saved_is_sealed_whatever_it_remembers(tmp_path: Path) -> None:

@@ -128,6 +128,7 @@ def test_a_verb_that_does_not_exist() -> None:
         (["search", "index"], "'IMAGE'.*--help"),
         (["fit", "images", "a", "b", "--out", "x"], "Got unexpected extra argument"),
         (["fit", "images", "a", "--steps", "many"], "--steps must be.*(whole number|integer)"),
+        (["duplicates", "a", "--dim", "auto"], "^--dim must be.*(whole number|integer)"),
         (["embed", "run", "photos"], "'--out' / '-o'.*--help"),
         (["fit", "imagse", "a"], "'imagse'.*'images'"),
     ],

@@ -57,6 +57,20 @@ def test_new_nodes_of_a_stored_graph(place: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "bare.npy"), expected)
 
 
+def test_codes_of_nodes_are_indexed_without_the_model(place: Path, tmp_path: Path) -> None:
+    codes, index = tmp_path / "codes.npy", tmp_path / "nodes.index"
+    succeed("embed", place / "run", place / "graph.npz", "-o", codes)
+    for given in (place / "graph.npz", codes):
+        assert "index that file without RUN" in refused("index", place / "run", given, "-o", index)
+    assert "90 vectors" in succeed("index", codes, "-o", index).err
+
+
+@pytest.mark.parametrize("name", ["map.npy", "model.onnx"])
+def test_a_refused_export_does_not_advise_another_that_is_refused(place: Path, tmp_path: Path, name: str) -> None:
+    said = refused("export", place / "run", "--to", tmp_path / name)
+    assert "this one takes nodes." in said and "export it" not in said
+
+
 def test_a_description_names_the_use_of_neighbours(place: Path, tmp_path: Path) -> None:
     said = succeed("info", place / "run").out
     assert re.search(r"neighbours +averaged where edges are given: S2", said)

@@ -32,6 +32,7 @@ def test_new_queries_find_stored_codes_of_the_old_model(tmp_path: Path) -> None:
     again = em.Eigenmap.load(tmp_path / "new")
     assert codes_of(again) == old.weights_sha256 != again.weights_sha256
     assert codes_of(old) == old.weights_sha256
+    assert 0 < again.alignment.quality <= 1
     # A plain regression of the codes is among the candidates, so the choice is at most a little worse.
     code = old.encode(x[:2500], normalize=False)
     slope = np.linalg.lstsq(np.c_[new[:2500], np.ones(2500)], code, rcond=None)[0]

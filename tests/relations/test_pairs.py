@@ -139,6 +139,11 @@ def test_mutual_neighbours_match_a_slow_search() -> None:
     assert fit <= wanted
 
 
+def test_rows_too_few_for_the_default_are_blamed_not_the_option() -> None:
+    with pytest.raises(EigenmapError, match=r"has too few rows, 8, for 10 neighbours of each"):
+        mutual_neighbours(vectors(8), 10)
+
+
 @pytest.mark.parametrize("kind", ["numbers", "texts"])
 def test_labelled_rows_share_a_class(kind: str) -> None:
     numbers = np.arange(200) % 4 - 1  # -1: no label

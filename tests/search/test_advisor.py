@@ -138,7 +138,7 @@ def test_extrapolation_and_json():
         ({"recall": 0}, "recall.*0"),
         ({"top": 0}, "top"),
         ({"queries": 1}, "queries.*2"),
-        ({"top": N}, f"{N} items.*{N + 2}"),
+        ({"top": N}, f"few items, {N},.*{N + 2}"),
         ({"bytes_per_item": 3}, "prefix.*3 bytes"),
     ],
 )

@@ -154,7 +154,7 @@ def _in_one_sentence(ctx: Any) -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise  # not an error: it shows the help
         sentence = " ".join(error.format_message().replace("Value error, ", "").split())
-        sentence = re.sub(r"^Invalid value for '(.+?)': Input should be", r"\1 must be", sentence)
+        sentence = re.sub(r"^Invalid value for '(.+?)'(?: / '-\w')?: Input should be", r"\1 must be", sentence)
         for expected, plain in _NUMBERS.items():
             sentence = re.sub(rf"{expected}, unable to parse.*", plain, sentence)
         more = "" if sentence.endswith("?") else f"; see {error.ctx.command_path if error.ctx else 'eigenmap'} --help"

@@ -77,6 +77,7 @@ def embed_vectors(
     run: Path, source: Path, out: Path, dim: int | None, device: str, side: Side | None, force: bool, quiet: bool
 ) -> None:
     """Write the codes of vectors, and their ids if they have any, to one file, block by block."""
+    from eigenmap.data.vectors.fields import refuse_unnamed
     from eigenmap.embedding.files import SUFFIXES, names_file
     from eigenmap.model import Eigenmap
 
@@ -85,6 +86,7 @@ def embed_vectors(
     check_files(force, out, names_file(out))
     model = side_of(Eigenmap.load(run), side)
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
+    refuse_unnamed(vectors, str(source))
     codes = encode_vectors(model, vectors, dim, device, quiet)
     if out.suffix == ".parquet":
         write_code_table(out, vectors.names(), codes, model.weights_sha256 or "")

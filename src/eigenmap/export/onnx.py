@@ -77,6 +77,8 @@ def export_onnx(
             raise EigenmapError(f'writing ONNX files needs {package}: pip install "eigenmap[onnx]"')
     out = a_path(out, "out")
     model = Eigenmap.load(run).side(side)
+    if model.kind == "nodes":
+        raise EigenmapError("Models of images and of vectors can be exported as ONNX, but this one takes nodes.")
     dim = model.check_dim(dim)
     content = _converted(Pipeline(model, dim).eval(), _example(model, 2), _metadata(model, dim), _name(model))
     difference = _difference(content, model, dim)

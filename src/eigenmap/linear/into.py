@@ -49,7 +49,7 @@ def align_into(found: Collected, stored: Alignment, unit: bool, pairs: int) -> P
             scores = _scores(one, found, gallery, lengths)
             quality = round(sum(scores.values()) / len(scores), 6)
             if best is None or quality > best[0]:
-                best = quality, one
+                best = quality, replace(one, quality=quality)
     assert best is not None
     # Correlations with the stored features, in the order of the stored codes.
     chosen = _judged(best[1], found)

@@ -17,7 +17,8 @@ def linear_map(model: Eigenmap, dim: int | None) -> LinearMap:
     """Return the map of a linear vector model as plain numbers."""
     if not isinstance(model.input, VectorInput) or not model.is_linear:
         what = "has a neural head" if isinstance(model.input, VectorInput) else f"takes {model.kind}"
-        raise EigenmapError(f"Only a linear vector model is a matrix, but this one {what}; export it as ONNX.")
+        instead = "" if model.kind == "nodes" else "; export it as ONNX"
+        raise EigenmapError(f"Only a linear vector model is a matrix, but this one {what}{instead}.")
     return LinearMap.of(model.alignment, model.input.unit, model.check_dim(dim))
 
 

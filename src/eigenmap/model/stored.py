@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -157,7 +158,8 @@ def _encoder_description(encoder: Encoder) -> dict[str, Any]:
 
 def _numbers(alignment: Alignment) -> dict[str, Any]:
     """Return the entries of an alignment in the description; its tensors are in the weights file."""
-    return {name: value for name, value in _values(alignment).items() if not isinstance(value, Tensor)}
+    numbers = {name: value for name, value in _values(alignment).items() if not isinstance(value, Tensor)}
+    return {**numbers, "quality": None} if math.isnan(alignment.quality) else numbers  # JSON has no NaN
 
 
 def _values(alignment: Alignment) -> dict[str, Any]:

@@ -205,7 +205,9 @@ def mutual_neighbours(x: Vectors, count: int = NEIGHBOURS, seed: int = 0) -> Vec
     _require_different_rows(x)
     n = len(x)
     rows = np.arange(n) if n <= MOST_SEARCHED else np.linspace(0, n - 1, MOST_SEARCHED).astype(np.int64)
-    count = whole_number(count, "neighbours", 1, len(rows) - 1)
+    count = whole_number(count, "neighbours", 1, MOST_SEARCHED - 1)
+    if n <= count:
+        raise EigenmapError(f"{x.name} has too few rows, {n:,}, for {count:,} neighbours of each; give more.")
     i, j = _mutual(x, rows, count)
     if not len(i):
         raise EigenmapError(f"No two rows of {x.name} are among each other's {count} nearest; use more neighbours.")
@@ -249,7 +251,7 @@ def _held_rows(n: int, seed: int) -> Rows:
     """Draw the row numbers to hold out."""
     count = min(MOST_HELD, max(FEWEST_HELD, round(HELD_SHARE * n)))
     if n < 2 * count:
-        raise EigenmapError(f"{n:,} pairs are too few to hold some of them out; give at least {2 * count}.")
+        raise EigenmapError(f"There are too few pairs, {n:,}, to hold some of them out; give at least {2 * count}.")
     return np.sort(np.random.default_rng(seed).permutation(n)[:count])
 
 

@@ -140,7 +140,7 @@ def advise(
     items = still(index.backend)
     count = len(items)
     if count < top + 2:
-        raise EigenmapError(f"the index has {count} items, but advice on {top} results needs at least {top + 2}")
+        raise EigenmapError(f"the index has too few items, {count}, for advice on {top} results; it needs {top + 2}")
     stored, dims = _bytes_of(index), _dims(index.n_components)
     least = stored * min([*dims, index.n_components]) / index.n_components
     if bytes_per_item is not None and bytes_per_item < least:

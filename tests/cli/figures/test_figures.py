@@ -156,5 +156,6 @@ def test_a_report_of_vectors_and_of_an_index_shows_what_short_codes_keep(tmp_pat
     assert "x.index" in (tmp_path / "y.html").read_text()
     with CodeIndex.open(tmp_path / "x.index") as index:
         assert index.advice is None  # a report changes nothing
-    assert "need a model" in refused("report", tmp_path / "x.npy", "--force", "--data", tmp_path)
+    for option, value in (("--data", tmp_path), ("--queries", tmp_path), ("--metric", "mrr")):
+        assert f"{option} needs a model" in refused("report", tmp_path / "x.npy", "--force", option, value)
     assert "x.html" in refused("report", tmp_path / "x.npy")

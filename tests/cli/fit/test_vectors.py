@@ -155,6 +155,8 @@ def test_advice_is_the_shortest_length_that_keeps_its_share(run: Path, tmp_path:
     assert ours[advice["dim"]] >= 0.9 * full and f"--dim {advice['dim']}" in text and "1,000,000 items" in text
     assert all(ours[d] < 0.9 * full for d in ours if d < advice["dim"])
     assert "keep" in refused("advise", run, "--keep", 1.5)
+    for unused in (("--recall", 0.9), ("--plot", tmp_path / "plot"), ("--top", 10)):
+        assert f"{unused[0]} is for an index" in refused("advise", run, *unused)
 
 
 def test_keep_is_for_models(files: Path, run: Path, model_dir: Path, tmp_path: Path) -> None:

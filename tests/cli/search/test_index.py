@@ -105,6 +105,14 @@ def test_codes_in_one_file(name: str, model_dir: Path, photos: Path, index_dir: 
     assert "bars/1.png" in succeed("search", made, photos / "bars" / "1.png", "--top", 1).out
 
 
+def test_one_item_is_counted_in_the_singular(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.ones((1, 4)))
+    index = ("index", tmp_path / "one.npy", "--out", tmp_path / "one.index")
+    succeed(*index)
+    assert "0 added, 1 was already there (--replace replaces it)." in succeed(*index, "--add").err
+    assert "too few items, 1, for advice on 10 results" in refused("advise", tmp_path / "one.index")
+
+
 def test_any_matrix_of_floats_is_codes(model_dir: Path, tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(9, 8))
     np.save(tmp_path / "mine.npy", rows)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,31 @@ def test_columns_and_ids_of_ones_own(file: Path, tmp_path: Path) -> None:
     assert found.vectors.names() == ["a", "b", "c", "d", "e"]
     assert [row["text"] for row in found.rows()] == ["one", "", "three", "four", "five"]
     assert describe(tmp_path / "x.npy").vectors.names() == ["0", "1", "2", "3", "4"]
+
+
+def test_bytes_are_names_but_nothing_is_none(tmp_path: Path) -> None:
+    file, vectors = tmp_path / "docs.parquet", COLUMNS["vector"]
+    pq.write_table(pa.table({"id": [b"a", "é".encode(), b"\xff", b"d", b"e"], "vector": vectors}), file)
+    assert describe(file).vectors.names() == ["a", "é", r"\xff", "d", "e"]
+    pq.write_table(pa.table({"id": ["a", None, "c", "d", "e"], "vector": vectors}), file)
+    with pytest.raises(EigenmapError, match=r"Row 1 .*no name in .*docs\.parquet\.$"):
+        describe(file)
+
+
+def test_an_infinite_number_is_refused_since_no_index_can_store_it(tmp_path: Path) -> None:
+    file = tmp_path / "docs.parquet"
+    pq.write_table(pa.table({"vector": COLUMNS["vector"], "score": [1.0, None, float("-inf"), 2.0, 3.0]}), file)
+    with pytest.raises(EigenmapError, match=r"Row 2 of .*docs\.parquet .*infinite score"):
+        list(describe(file, columns=["score"]).rows())
+
+
+@pytest.mark.parametrize("name", ["docs.parquet", "docs.feather"])
+def test_categories_of_a_data_frame_are_fields(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"label": pd.Categorical(["a", "b", None, "a", "b"]), "vector": ROWS.tolist()})
+    frame.to_parquet(tmp_path / name) if name.endswith("t") else frame.to_feather(tmp_path / name)
+    found = describe(tmp_path / name)
+    assert found.columns == ("label",)
+    assert [row.get("label") for row in found.rows()] == ["a", "b", None, "a", "b"]
 
 
 def test_mistakes(file: Path, tmp_path: Path) -> None:

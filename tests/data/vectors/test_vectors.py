@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
 from benchmarks.common.timing import status_bytes
 from eigenmap import EigenmapError
+from eigenmap.data.vectors.input import VectorInput
 from eigenmap.data.vectors.vectors import Vectors, is_vector_file, load_vectors
 
 
@@ -170,6 +172,14 @@ def test_large_finite_numbers_are_not_refused() -> None:
 def test_what_is_no_matrix_is_refused(array: Any, says: str) -> None:
     with pytest.raises(EigenmapError, match=says):
         load_vectors(array, "X")
+
+
+def test_a_sparse_matrix_is_refused_by_name() -> None:
+    sparse = csr_matrix((3, 5))
+    with pytest.raises(EigenmapError, match=r"^X must be a dense matrix.*toarray"):
+        load_vectors(sparse, "X")
+    with pytest.raises(EigenmapError, match="dense matrix"):
+        VectorInput(5).read(sparse)
 
 
 def test_lists_of_unequal_length_and_missing_rows_are_named(tmp_path: Path) -> None:

@@ -171,8 +171,11 @@ def report(
     measures it. The page is a single file that works offline, in light and dark mode, and can be printed.
     """
     if _has_no_model(run):
-        if data is not None or labels is not None or scores or optimise:
-            raise EigenmapError(f"--data, --labels, --scores and --optimise need a model, but {run} is not one.")
+        images = {"--data": data, "--labels": labels, "--queries": queries, "--query-labels": query_labels}
+        others = {"--scores": scores, "--metric": metric, "--optimise": optimise}
+        given = next((option for option, value in (*images.items(), *others.items()) if value), None)
+        if given is not None:
+            raise EigenmapError(f"{given} needs a model, but {run} is not one; leave it out.")
         _report_items(run, out or run.with_suffix(".html"), json, force=force, quiet=quiet)
         return
     from eigenmap.figures.report import write

@@ -54,7 +54,9 @@ def read_config(path: Path | None, *, other_length: bool = False) -> Config:
         return Config()
     try:
         about = read_json(path)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise EigenmapError(f"--config {path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
         raise EigenmapError(f"--config {path} cannot be read as JSON: {error}.") from None
     if not isinstance(about, dict):
         raise EigenmapError(f"--config {path} must be a model.json or a JSON object of settings.")

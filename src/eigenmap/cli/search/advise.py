@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from eigenmap.cli.app import USE, app
 from eigenmap.cli.console import log_function, note, number_table, print_result, printable, progress_bar
 from eigenmap.cli.options import (
@@ -36,6 +38,17 @@ IndexArgument = Annotated[
     str, argument("INDEX", "An index written by `eigenmap index`: a folder, or postgresql://... Or a file of vectors.")
 ]
 
+_OF_INDEXES = {
+    "recall": "--recall",
+    "bytes_per_item": "--bytes-per-item",
+    "top": "--top",
+    "queries": "--queries",
+    "price": "--price-per-gb",
+    "plot": "--plot",
+    "table": "--table",
+}
+"""Options that say how the items of an index are measured; a model was measured when it was fitted."""
+
 
 @app.command(
     rich_help_panel=USE,
@@ -51,6 +64,7 @@ Examples:
 """,
 )
 def advise(
+    ctx: typer.Context,
     index: AdvisedArgument,
     keep: Annotated[
         float | None,
@@ -91,6 +105,7 @@ def advise(
     check_files(force, json, *([] if plot is None else [plot.with_suffix(".svg"), plot.with_suffix(".png")]))
     scale = _items(items)
     if _is_run(index):
+        _refuse_options_of_indexes(ctx, index)
         _advise_length(Path(index), 0.95 if keep is None else keep, scale, json)
         return
     if keep is not None:
@@ -120,6 +135,14 @@ def _is_run(index: str) -> bool:
     from eigenmap.description import DESCRIPTION
 
     return not is_database(index) and (Path(index) / DESCRIPTION).is_file()
+
+
+def _refuse_options_of_indexes(ctx: typer.Context, run: str) -> None:
+    from eigenmap.cli.fit.config import was_given
+
+    given = next((option for name, option in _OF_INDEXES.items() if was_given(ctx, name)), None)
+    if given is not None:
+        raise EigenmapError(f"{given} is for an index, but {run} is a model; use --keep, or give an index.")
 
 
 def _advise_length(run: Path, keep: float, items: float | None, json: Path | None) -> None:

@@ -83,7 +83,8 @@ def _told(added: Added) -> str:
     if added.replaced:
         parts.append(f"{added.replaced:,} replaced")
     if added.kept:
-        parts.append(f"{added.kept:,} were already there (--replace replaces them)")
+        were, them = ("was", "it") if added.kept == 1 else ("were", "them")
+        parts.append(f"{added.kept:,} {were} already there (--replace replaces {them})")
     return ", ".join(parts)
 
 

@@ -182,8 +182,10 @@ def open_items(
         raise EigenmapError(
             f"{source} contains no codes: leave --codes out, or give a file written by `eigenmap embed`."
         )
-    if (stored is None or stored.fingerprint is None) and model.kind != "vectors":
-        _ = model.image  # raises if the model takes nodes: the file might contain their features
+    if model.kind == "nodes" and (stored is None or stored.fingerprint is None):
+        raise EigenmapError(
+            "RUN is a model of nodes: write their codes with `eigenmap embed`, and index that file without RUN."
+        )
     if stored is None:
         return ImageItems(model, source, how, pictures, quiet)
     if stored.fingerprint not in (None, model.weights_sha256):

@@ -104,7 +104,7 @@ def _from_table(table: Any, name: str, column: str | None) -> Rows:
     import pyarrow as pa
 
     chosen, ident = _columns(table.schema, name, column)
-    ids = None if ident is None else [str(value) for value in table[ident].to_pylist()]
+    ids = None if ident is None else _names(table[ident])
     chunks = table[chosen].chunks
     if len(chunks) == 1 and pa.types.is_fixed_size_list(chunks[0].type) and not chunks[0].null_count:
         flat = chunks[0].flatten()
@@ -149,7 +149,7 @@ def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, 
             block, width = _block(batch.column(column), width, count, name)
             dtype = block.dtype
             if ident is not None:
-                ids += [str(value) for value in batch.column(ident).to_pylist()]
+                ids += _names(batch.column(ident))
             spool.write(np.ascontiguousarray(block).tobytes())
             count += len(block)
         spool.flush()
@@ -159,6 +159,16 @@ def _spooled(batches: Iterator[Any], rows: int, column: str, ident: str | None, 
             return Rows(np.empty((count, width or 0), dtype), ids or None)
         matrix = np.memmap(spool, dtype, "r", shape=(count, width))
     return Rows(matrix, ids or None)
+
+
+def _names(column: Any) -> list[str]:
+    """Return ids as texts; a missing one is empty, and texts may be stored as bytes."""
+    values = column.to_pylist()
+    return [value.decode(errors="backslashreplace") if isinstance(value, bytes) else _text(value) for value in values]
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _block(values: Any, width: int | None, first: int, name: str) -> tuple[npt.NDArray[Any], int]:

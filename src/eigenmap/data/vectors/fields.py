@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,6 +66,7 @@ def describe(
     known = _plain_columns(file)
     if ids is not None:
         vectors = replace(vectors, ids=_names(ids, file, known, len(vectors)))
+    refuse_unnamed(vectors, ids or str(file))
     for name in columns or ():
         if name not in known:
             listed = ", ".join(known) or "none"
@@ -76,24 +78,33 @@ def describe(
 
 def _names(asked: str, file: Path, known: Sequence[str], count: int) -> list[str]:
     if asked in known:
-        names = [str(fields.get(asked, "")) for fields in _column_rows(file, [asked])]
-    elif Path(asked).is_file():
-        names = load_ids(Path(asked), count)
-    else:
-        column = f"{file} has no column {asked}, and the" if arrow.is_file(file) else "The"
-        raise EigenmapError(f"{column} file {asked} does not exist; give a text file with one name per row.")
-    empty = next((row for row, name in enumerate(names) if not name), None)
+        return [str(fields.get(asked, "")) for fields in _column_rows(file, [asked])]
+    if Path(asked).is_file():
+        return load_ids(Path(asked), count)
+    column = f"{file} has no column {asked}, and the" if arrow.is_file(file) else "The"
+    raise EigenmapError(f"{column} file {asked} does not exist; give a text file with one name per row.")
+
+
+def refuse_unnamed(vectors: Vectors, where: str) -> None:
+    """Refuse names that are missing in some rows only."""
+    empty = next((row for row, name in enumerate(vectors.ids or ()) if not name), None)
     if empty is not None:
-        raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {asked}.")
-    return names
+        raise EigenmapError(f"Row {empty:,} (counted from 0) has no name in {where}.")
 
 
 def _plain_columns(file: Path) -> list[str]:
-    """Return the columns of strings, numbers or booleans."""
+    """Return the columns of strings, numbers or booleans, also as the categories of a data frame."""
     if not arrow.is_file(file):
         return []
+    with readable(file):
+        return [field.name for field in arrow.schema(file) if _is_plain(field.type)]
+
+
+def _is_plain(kind: Any) -> bool:
     import pyarrow as pa
 
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
     tests = (
         pa.types.is_string,
         pa.types.is_large_string,
@@ -101,16 +112,20 @@ def _plain_columns(file: Path) -> list[str]:
         pa.types.is_floating,
         pa.types.is_boolean,
     )
-    with readable(file):
-        return [field.name for field in arrow.schema(file) if any(test(field.type) for test in tests)]
+    return any(test(kind) for test in tests)
 
 
 def _column_rows(file: Path, columns: Sequence[str]) -> Iterator[Fields]:
+    row = -1
     with readable(file):
         for batch in arrow.batches(file, columns, _AT_A_TIME):
             lists = [batch.column(name).to_pylist() for name in columns]
             for values in zip(*lists, strict=True):
+                row += 1
                 known = dict(zip(columns, values, strict=True))
+                for name, value in known.items():
+                    if isinstance(value, float) and math.isinf(value):
+                        raise EigenmapError(f"Row {row:,} of {file} (counted from 0) has an infinite {name}.")
                 yield {
                     name: _cut(value) if name == "text" else value for name, value in known.items() if _is_value(value)
                 }

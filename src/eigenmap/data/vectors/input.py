@@ -20,7 +20,8 @@ class VectorInput:
 
     def read(self, vectors: object) -> Tensor:
         """Read and check rows from any source into memory."""
-        if not isinstance(vectors, Vectors) and len(getattr(vectors, "shape", ())) == 2 and not len(vectors):  # type: ignore[arg-type]
+        shape: tuple[int, ...] = () if isinstance(vectors, Vectors) else getattr(vectors, "shape", ())
+        if len(shape) == 2 and not shape[0]:
             return torch.empty(0, self.length)  # an empty matrix is allowed and has no codes
         return torch.from_numpy(self.open(vectors).whole())
 

@@ -206,6 +206,8 @@ def _plain(source: object, name: str) -> Array:
     if hasattr(given, "detach"):  # a tensor
         given = given.detach().cpu()
         given = given.float() if str(given.dtype) == "torch.bfloat16" else given
+    if hasattr(given, "toarray"):  # NumPy would make it an array without shape
+        raise EigenmapError(f"{name} must be a dense matrix, not a sparse one; if it fits into memory, use toarray().")
     try:
         return np.asarray(given)
     except (TypeError, ValueError):
