@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copyfile, copytree
 
 import numpy as np
 import pytest
@@ -9,6 +10,12 @@ import pytest
 from eigenmap.cli.outputs import atomic_output, check_file, check_index, write_json_output
 from eigenmap.core.errors import EigenmapError
 from eigenmap.embedding.files import write_matrix
+from tests.cli.run import refused, succeed
+from tests.linear.planted import planted
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_new_file_may_be_written_anywhere_and_checking_creates_nothing(tmp_path: Path) -> None:
@@ -32,6 +39,33 @@ def test_what_exists_is_refused_unless_forced(tmp_path: Path) -> None:
     check_file(file, force=True)
     with pytest.raises(EigenmapError, match="is a folder"):
         check_file(tmp_path, force=True)
+
+
+def test_no_command_replaces_what_it_reads(index_dir: Path, array_file: Path, model_dir: Path, tmp_path: Path) -> None:
+    vectors, queries = tmp_path / "x.npy", tmp_path / "queries.npy"
+    x, y = planted(400)
+    np.save(vectors, x)
+    np.save(tmp_path / "y.npy", y)
+    np.save(queries, np.ones((2, 8), np.float32))
+    run, index, pictures = tmp_path / "run", tmp_path / "photos.index", tmp_path / "pictures.npz"
+    succeed("fit", "vectors", vectors, "--pairs", tmp_path / "y.npy", "--out", run)
+    copytree(index_dir, index)
+    copyfile(array_file, pictures)
+    (tmp_path / "link.npy").symlink_to(vectors)
+    before = content(tmp_path)
+    for words in (
+        ("embed", run, vectors, "--out", vectors),
+        ("embed", run, vectors, "--out", tmp_path / "link.npy"),
+        ("embed", model_dir, pictures, "--out", pictures),
+        ("export", run, "--to", run / "model.safetensors"),
+        ("search", index, queries, "--json", queries),
+        ("search", index, queries, "--json", index / "index.json"),
+        ("fit", "vectors", vectors, "--pairs", tmp_path / "y.npy", "--out", tmp_path / "new", "--json", vectors),
+    ):
+        assert "an input of this command" in refused(*words, "--force")
+        assert content(tmp_path) == before
+    for _ in range(2):  # other files in the folder of a run may be replaced
+        succeed("export", run, "--to", run / "codes.npy", "--force")
 
 
 def test_only_an_index_is_replaced_by_an_index(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from eigenmap.cli.options import (
     check_device,
     option,
 )
+from eigenmap.cli.outputs import refuse_inputs
 from eigenmap.cli.vector_codes import Side, SideOption, embed_vectors
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
@@ -170,6 +171,7 @@ def embed(
     if kind == "vectors":
         embed_vectors(run, source, out, dim, place, side, force, quiet)
         return
+    refuse_inputs(out, [source])
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(
             run,

@@ -117,7 +117,7 @@ def _export_file(what: str, to: Path, dim: int | None, side: Side | None, table:
             f"{to} must end in .onnx (a model), {', '.join(SUFFIXES)} (a linear model of vectors), .parquet or .faiss "
             f"(the codes of an index), {WEIGHTS} (the weights of an encoder), or be the word {FOLDER}."
         )
-    check_file(to, force)
+    check_file(to, force, [what])
     if to.suffix in models:
         if table is not None:
             raise EigenmapError("--table is for the codes of an index; leave it out for a model.")
@@ -133,7 +133,7 @@ def _export_weights(run: str, to: Path, keys: Keys, force: bool) -> str:
     from eigenmap.networks import ResNet
 
     require_path(to)
-    check_file(to, force)
+    check_file(to, force, [run])
     encoder = Eigenmap.load(run).network.encoder
     if not isinstance(encoder, ResNet):
         raise EigenmapError(f"{run} has no ResNet, and only its weights have names in {keys.value}.")

@@ -16,23 +16,35 @@ from eigenmap.core.folders import is_empty_folder
 if TYPE_CHECKING:
     from eigenmap.model import Codes
 
+VITAL = ("model.json", "model.safetensors", "checkpoint.pt", "metrics.jsonl", "index.json")
+"""Files without which a folder is no model, run or index."""
 
-def check_file(path: Path, force: bool) -> None:
-    """Refuse a file that exists (unless `force`) or cannot be written; nothing is created."""
+
+def check_file(path: Path, force: bool, reads: Iterable[str | Path] = ()) -> None:
+    """Refuse a file that exists (unless `force`), that the command reads, or that cannot be written; create nothing."""
     require_path(path)
     if path.is_dir():
         raise EigenmapError(f"{path} is a folder; give a file name for the output.")
     refuse_device(path)
     if path.exists() and not force:
         raise EigenmapError(f"{path} exists; choose another name, or use --force to replace it.")
+    refuse_inputs(path, reads)
     require_writable(path)
 
 
-def check_files(force: bool, *paths: Path | None) -> None:
+def check_files(force: bool, *paths: Path | None, reads: Iterable[str | Path] = ()) -> None:
     """Apply `check_file` to every path that is not None."""
     for path in paths:
         if path is not None:
-            check_file(path, force)
+            check_file(path, force, reads)
+
+
+def refuse_inputs(path: Path, reads: Iterable[str | Path]) -> None:
+    """Refuse to replace a file that the command reads, or one without which a folder that it reads is worthless."""
+    places = [path, path.parent] if path.name in VITAL else [path]
+    for given in map(Path, reads):
+        if path.is_file() and given.exists() and any(place.samefile(given) for place in places):
+            raise EigenmapError(f"{path} is an input of this command, or a part of one; choose another name.")
 
 
 def check_index(path: Path, force: bool) -> None:

@@ -83,7 +83,7 @@ def embed_vectors(
 
     if out.suffix not in SUFFIXES:
         raise EigenmapError(f"{out} must end in {', '.join(SUFFIXES)} for codes of vectors, for example codes.npy.")
-    check_files(force, out, names_file(out))
+    check_files(force, out, names_file(out), reads=[run, source])
     model = side_of(Eigenmap.load(run), side)
     dim, vectors = model.check_dim(dim), open_vectors(model, source)
     refuse_unnamed(vectors, str(source))

@@ -231,7 +231,7 @@ def vectors(
     from eigenmap.recipes.vectors import VectorRecipe
 
     check_run(resume, force)
-    check_files(force, json)
+    check_files(force, json, reads=source)
     options = {
         "n_components": n_components,
         "steps": steps,
