@@ -87,8 +87,12 @@ def test_weights_go_on(tmp_path: Path) -> None:
     weights, more = rng.uniform(0.5, 2, GRAPH.edge_index.shape[1]), rng.uniform(0.5, 2, NEW.shape[1])
     model = fitted("S", tmp_path, weights)
     folder = stored(model, tmp_path, weights)
-    with pytest.raises(EigenmapError, match="have weights"):
-        append_nodes(model, folder, X, NEW)
+    for refused in (
+        lambda: append_nodes(model, folder, X, NEW),
+        lambda: model.encode(X, edges=NEW, stored=NodeCodes.open(folder)),
+    ):
+        with pytest.raises(EigenmapError, match="have weights"):
+            refused()
     append_nodes(model, folder, X, (NEW, more))
     x, edges = whole()
     right = load_graph((x, edges, np.concatenate([weights, more]))).walk()

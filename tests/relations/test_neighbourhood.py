@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from eigenmap import EigenmapError
 from eigenmap.data.graphs.adjacency import build_adjacency
 from eigenmap.data.graphs.graph import load_graph
 from eigenmap.relations import neighbourhood
-from eigenmap.relations.neighbourhood import Edges, missing_nodes, new_nodes
+from eigenmap.relations.neighbourhood import Edges, missing_nodes, new_edges, new_nodes
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
 from tests.relations.dense_propagation import edge_list, propagated, random_weights, smoothing
 
@@ -19,7 +20,7 @@ from tests.relations.dense_propagation import edge_list, propagated, random_weig
 class Stored:
     """A stored graph in memory: the states of all hops but the last."""
 
-    fingerprint, n_components = "f" * 64, 4
+    fingerprint, n_components, path, weighted = "f" * 64, 4, Path("nodes"), False
 
     def __init__(self, way: Propagation, W: np.ndarray, h: np.ndarray) -> None:
         index, weights = edge_list(W)
@@ -144,7 +145,24 @@ def test_edges_that_do_not_fit(edges: object, words: str) -> None:
 def test_an_edge_between_stored_nodes_is_refused() -> None:
     stored = Stored(Propagation("S"), random_weights(10, 20), np.ones((10, 4)))
     with pytest.raises(EigenmapError, match=r"\(3, 4\).*stored nodes"):
-        new_nodes(Edges.of([[10, 3], [2, 4]], 11), stored, 1)
+        new_edges([[10, 3], [2, 4]], stored, 1)
+
+
+def test_new_edges_have_weights_if_the_stored_ones_have_them() -> None:
+    stored = Stored(Propagation("S"), random_weights(10, 20), np.ones((10, 4)))
+    ends, twos = np.array([[10, 10], [2, 4]]), np.full(2, 2.0)
+    matrix = scipy.sparse.coo_matrix((twos, ends), shape=(11, 11))
+    assert new_edges(ends, stored, 1).weights is None
+    assert new_edges(matrix, stored, 1).weights is None  # equal entries, as in the matrix of a graph without weights
+    with pytest.raises(EigenmapError, match="nodes have no weights; leave them out"):
+        new_edges((ends, twos), stored, 1)
+    stored.weighted = True
+    for edges in ((ends, twos), matrix):
+        weights = new_edges(edges, stored, 1).weights
+        assert weights is not None and weights.tolist() == [2, 2]
+    assert new_edges([[], []], stored, 1).index.shape == (2, 0)  # nothing to weigh
+    with pytest.raises(EigenmapError, match="nodes have weights; give new edges theirs"):
+        new_edges(ends, stored, 1)
 
 
 def test_missing_nodes_are_numbers_or_a_mask() -> None:

@@ -30,8 +30,8 @@ from eigenmap.relations.neighbourhood import (
     Numbers,
     filled,
     missing_nodes,
+    new_edges,
     require_known,
-    require_new,
 )
 from eigenmap.relations.propagation import STRIP, Matrix, row_strips
 
@@ -88,18 +88,14 @@ def append_nodes(
     with folder_lock(path):
         stored = NodeCodes.open(path)
         require_same(stored, model.weights_sha256, model.neighbours, model.n_components)
-        new = _new_edges(Edges.of(edges, len(stored) + len(own)), stored, len(own))
+        new = _both_ways(new_edges(edges, stored, len(own)), stored, len(own))
         fresh = _Fresh.of(model, stored, new, own, mask)
         with staged_folder(path, replace=True, held=True) as staging:
             _write(stored, new, fresh, staging)
     return Appended(len(stored) + len(own), len(own), len(fresh.nodes) - len(own))
 
 
-def _new_edges(edges: Edges, stored: NodeCodes, count: int) -> _NewEdges:
-    require_new(edges, len(stored))
-    if edges.index.shape[1] and (edges.weights is None) != ("weights" not in stored.arrays):
-        have = "have weights; give new edges theirs" if edges.weights is None else "have no weights; leave them out"
-        raise EigenmapError(f"The edges of {stored.path} {have}.")
+def _both_ways(edges: Edges, stored: NodeCodes, count: int) -> _NewEdges:
     named = torch.unique(torch.cat([edges.index.flatten(), torch.arange(len(stored), len(stored) + count)]))
     walk = Edges(torch.searchsorted(named, edges.index.contiguous()), edges.weights).walk(len(named))
     rows, columns = (named[ends].numpy() for ends in walk.edges())

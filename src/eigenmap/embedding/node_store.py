@@ -127,6 +127,11 @@ class NodeCodes:
         return len(self.arrays["codes"])
 
     @property
+    def weighted(self) -> bool:
+        """Whether the edges have weights."""
+        return "weights" in self.arrays
+
+    @property
     def codes(self) -> Matrix:
         """Codes of all nodes, as a memory map."""
         return self.arrays["codes"]

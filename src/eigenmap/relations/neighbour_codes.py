@@ -16,7 +16,15 @@ from torch.nn.functional import normalize
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.relations.device_propagation import on_device
-from eigenmap.relations.neighbourhood import Edges, StoredNodes, filled, missing_nodes, new_nodes, require_known
+from eigenmap.relations.neighbourhood import (
+    Edges,
+    StoredNodes,
+    filled,
+    missing_nodes,
+    new_edges,
+    new_nodes,
+    require_known,
+)
 from eigenmap.relations.propagation import Matrix, Propagation, Smoothing
 from eigenmap.spectrum import Alignment, unit_rms_rows
 
@@ -76,7 +84,7 @@ class NeighbourCodes:
     def of_new_nodes(self, own: Matrix, edges: object, missing: object, stored: StoredNodes, cut: Cut) -> Matrix:
         """Return the codes of new nodes from their own codes and stored neighbours; only the neighbours are read."""
         mask = missing_nodes(missing, len(own))
-        around = new_nodes(Edges.of(edges, len(stored) + len(own)), stored, len(own))
+        around = new_nodes(new_edges(edges, stored, len(own)), stored, len(own))
         boundary = stored.states(around.around)
         own = np.where(mask[:, None], np.float32(0), own) if mask.any() else own
         if self.propagation.way == "none":

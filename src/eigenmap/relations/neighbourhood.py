@@ -8,7 +8,7 @@ With B the neighbours of R outside R, the rows of R are
 while B keeps its states. This is exact for one hop. For more hops it is the result that holds if the states outside R
 do not change.
 
-    around = new_nodes(Edges.of(edge_index, len(stored) + len(own)), stored, len(own))
+    around = new_nodes(new_edges(edge_index, stored, len(own)), stored, len(own))
     states = around.states(propagation, own, stored.states(around.around))
 """
 
@@ -58,6 +58,10 @@ class StoredNodes(Protocol):
     def loop(self) -> float:
         """Weight of the self-loop at every node."""
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the edges have weights."""
+
     def __len__(self) -> int:
         """Return the number of stored nodes."""
 
@@ -75,10 +79,13 @@ class Edges:
         self.index, self.weights = index, weights
 
     @classmethod
-    def of(cls, edges: object, n_nodes: int) -> Edges:
-        """Convert an array (2, E), a pair of such an array and weights, or a square sparse matrix."""
+    def of(cls, edges: object, n_nodes: int, keep_weights: bool = False) -> Edges:
+        """Convert an array (2, E), a pair of such an array and weights, or a square sparse matrix.
+
+        Entries of a matrix that are all equal are no weights, unless these are to be kept.
+        """
         if hasattr(edges, "tocoo"):
-            return cls._of_matrix(edges, n_nodes)
+            return cls._of_matrix(edges, n_nodes, keep_weights)
         index, weights = edges if isinstance(edges, tuple) and len(edges) == 2 and _is_list(edges[0]) else (edges, None)
         places = as_tensor(index, "edges").cpu()
         if places.numel() == 0:
@@ -87,7 +94,7 @@ class Edges:
         return cls(places.long(), None if weights is None else as_tensor(weights, "the weights of edges").cpu())
 
     @classmethod
-    def _of_matrix(cls, matrix: Any, n_nodes: int) -> Edges:
+    def _of_matrix(cls, matrix: Any, n_nodes: int, keep_weights: bool) -> Edges:
         if tuple(matrix.shape) != (n_nodes, n_nodes):
             found = " x ".join(map(str, matrix.shape))
             raise EigenmapError(f"The adjacency matrix must be {n_nodes} x {n_nodes}, one row per node, not {found}.")
@@ -98,8 +105,8 @@ class Edges:
         stored = coo.data != 0
         index = torch.from_numpy(np.stack([coo.row[stored], coo.col[stored]]).astype(np.int64))
         values = coo.data[stored].astype(np.float64)
-        weighted = len(values) > 0 and bool((values != values[0]).any() or not 0 < values[0] < np.inf)
-        return cls(index, torch.from_numpy(values) if weighted else None)
+        differ = len(values) > 0 and bool((values != values[0]).any() or not 0 < values[0] < np.inf)
+        return cls(index, torch.from_numpy(values) if keep_weights or differ else None)
 
     def walk(self, n_nodes: int) -> Adjacency:
         """Return the symmetric adjacency matrix without self-loops; it may be empty."""
@@ -249,20 +256,28 @@ def _matrix(values: npt.NDArray[np.float64], rows: Numbers, columns: Numbers, sh
     return dense
 
 
-def require_new(edges: Edges, n_stored: int) -> None:
-    """Refuse edges between two stored nodes."""
-    between = (edges.index.numpy() < n_stored).all(0)
+def new_edges(edges: object, stored: StoredNodes, count: int) -> Edges:
+    """Convert the edges of `count` new nodes, which are numbered after the stored ones.
+
+    They need weights if the stored edges have weights, and only then.
+    """
+    n = len(stored)
+    new = Edges.of(edges, n + count, keep_weights=stored.weighted)
+    between = (new.index.numpy() < n).all(0)
     if between.any():
-        a, b = edges.index[:, int(between.argmax())].tolist()
+        a, b = new.index[:, int(between.argmax())].tolist()
         raise EigenmapError(
-            f"The edge ({a}, {b}) joins two stored nodes; give only edges of new nodes ({n_stored} and above)."
+            f"The edge ({a}, {b}) joins two stored nodes; give only edges of new nodes ({n} and above)."
         )
+    if new.index.shape[1] and stored.weighted != (new.weights is not None):
+        have = "have weights; give new edges theirs" if stored.weighted else "have no weights; leave them out"
+        raise EigenmapError(f"The edges of {stored.path} {have}.")
+    return new
 
 
 def new_nodes(edges: Edges, stored: StoredNodes, count: int) -> Neighbourhood:
     """Return the neighbourhood of `count` new nodes, which are numbered after the stored ones."""
     n = len(stored)
-    require_new(edges, n)
     if count == 1 and edges.weights is None:
         return _one_new_node(edges, stored)
     numbers, rows, columns, weights = _compact(edges, n, count)
