@@ -95,6 +95,14 @@ def test_a_way_can_be_asked_for(way: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("settings", [{"directed": "bipartite"}, {"held_out": 0.0}])
+def test_a_way_that_cannot_be_used_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(EigenmapError, match=r'neighbours="S" needs directed="symmetrise" and held-out edges'):
+        fit_graph("nowhere.npz", neighbours="S", **settings)
+    made = fit_graph((ALIKE.x, ALIKE.edge_index), 6, **{**SMALL, "steps": 4}, neighbours="none", **settings)
+    assert made.neighbours.propagation == Propagation()
+
+
 def test_invalid_settings_are_refused_before_anything_is_read() -> None:
     for settings in ({"neighbours": "mean"}, {"neighbours": "pagerank", "restart": 2.0}):
         with pytest.raises(EigenmapError, match=r"neighbours must be one of|restart must be a probability"):

@@ -266,7 +266,7 @@ def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     """Refuse pairs that cannot be drawn, before any data is read."""
     check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
     check_held_out(recipe.held_out)
-    wanted_way(recipe)
+    _check_way(recipe)
     whole_number(recipe.feature_hops, "feature_hops", 0, MOST_FEATURE_HOPS)
     if recipe.feature_hops and recipe.directed != "symmetrise":
         raise EigenmapError('feature_hops averages over undirected edges: it needs directed="symmetrise".')
@@ -280,6 +280,18 @@ def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
     if recipe.directed != "symmetrise" or recipe.sampler != "edges" or recipe.self_loops != "remove":
         raise EigenmapError(
             'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
+        )
+
+
+def _check_way(recipe: GraphRecipe) -> None:
+    """Refuse a way to use neighbours whose codes could not be ordered."""
+    wanted = wanted_way(recipe)
+    if wanted is None or wanted.way == "none":
+        return
+    if recipe.directed != "symmetrise" or recipe.held_out == 0:
+        raise EigenmapError(
+            f'neighbours="{wanted.way}" needs directed="symmetrise" and held-out edges (held_out above 0); leave it '
+            'out, or choose "none".'
         )
 
 

@@ -42,9 +42,9 @@ _PAIRS, _BLOCKS, _HELD_OUT = 4, 5, 6
 # Walks over a held-out edge are drawn again until fewer than one in 10,000 is left, or at most this often.
 _LEFT, _FEWEST_ROUNDS, _MOST_ROUNDS = 1e-4, 4, 64
 # Share of balanced starts that are drawn uniformly: a hub's weight is at most ten times its sampling rate.
+_UNIFORMLY = 0.9
 MOST_HELD_OUT = 10_000
 """Maximum number of edges withheld from training."""
-_UNIFORMLY = 0.9
 
 
 class HeldOutEdges(NamedTuple):
