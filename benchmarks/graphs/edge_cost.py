@@ -41,6 +41,7 @@ from eigenmap.data.graphs.adjacency import Adjacency, build_adjacency
 from eigenmap.fitting.graph import fit_graph
 from eigenmap.fitting.size import Size
 from eigenmap.model import NodeEncoderSpec
+from eigenmap.model.eigenmap import NODES_ON_CPU
 from eigenmap.networks import Network, ResidualMLP
 from eigenmap.networks.folding import FoldedMLP, Inference
 from eigenmap.recipes.graph import GRAPH
@@ -50,7 +51,7 @@ from eigenmap.spectrum import unit_rms_rows
 
 LENGTH = GRAPH.n_components
 BATCH = 8192
-"""Nodes that our network encodes at a time."""
+"""Nodes that our network encodes at a time on a GPU; on a CPU as many as in the library."""
 SINGLES, FANOUT = 50, 10
 SLOW = 2.0
 PRODUCTS, ON_CPU = "products", 0.1
@@ -115,6 +116,7 @@ class Ours(nn.Module):
     def __init__(self, given: Inputs, how: Inference, size: Size) -> None:
         super().__init__()
         torch.manual_seed(0)
+        self.batch = BATCH if given.device.type == "cuda" else NODES_ON_CPU
         width = size.width
         encoder = ResidualMLP(given.x.shape[1], width, size.blocks)
         if isinstance(given.x, Tensor):  # dense features are standardised, as in a fit
@@ -133,18 +135,19 @@ class Ours(nn.Module):
     def codes(self, x: Part) -> Tensor:
         """Codes of all nodes, batch by batch."""
         found = torch.empty(len(x), LENGTH, device=x.device)
-        for start in range(0, len(x), BATCH):
-            found[start : start + BATCH] = self.code(x[start : start + BATCH])
+        for start in range(0, len(x), self.batch):
+            found[start : start + self.batch] = self.code(x[start : start + self.batch])
         return found
 
     def scores(self, x: Part) -> Tensor:
         """Class scores of all nodes from features alone, batch by batch."""
-        return torch.cat([self.classify(self.code(x[start : start + BATCH])) for start in range(0, len(x), BATCH)])
+        starts = range(0, len(x), self.batch)
+        return torch.cat([self.classify(self.code(x[start : start + self.batch])) for start in starts])
 
     def of_propagated(self, y: Tensor) -> Tensor:
         """Class scores from propagated codes, batch by batch."""
         turn = self.concatenated if y.shape[1] > LENGTH else self.again
-        parts = y.split(8 * BATCH)
+        parts = y.split(8 * self.batch)
         return torch.cat([self.classify(F.normalize(unit_rms_rows(part) @ turn, dim=1)) for part in parts])
 
 

@@ -16,6 +16,7 @@ from eigenmap.data.graphs import adjacency
 from eigenmap.evaluation.probe import fit_ridge
 from eigenmap.fitting import evidence
 from eigenmap.fitting.graph import _standardise, describe
+from eigenmap.model import eigenmap as eigenmap_model
 from eigenmap.networks import ResidualMLP
 from eigenmap.recipes import graph as graph_recipes
 from eigenmap.relations.diffusion import diffuse
@@ -46,6 +47,13 @@ def test_the_blocks_of_unseen_nodes_are_found_from_their_features(trained: Eigen
     assert probe.accuracy(codes[SEEN:], y[SEEN:]) > 0.75
     # Three blocks: besides the constant, the ends of an edge share two functions.
     assert trained.eigenvalues_[1] > 0.3 > trained.eigenvalues_[2]
+
+
+def test_on_a_cpu_few_nodes_pass_at_a_time(trained: Eigenmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eigenmap_model, "NODES_ON_CPU", 200)
+    assert [len(rows) for rows in trained.raw(torch.from_numpy(LARGE.x), batch_size=4096)] == [200] * 4 + [100]
+    assert [len(rows) for rows in trained.raw(torch.from_numpy(LARGE.x), batch_size=450)] == [200] * 4 + [100]
+    assert len(next(trained.raw(torch.from_numpy(LARGE.x), batch_size=100))) == 100
 
 
 def test_features_may_keep_their_scale() -> None:

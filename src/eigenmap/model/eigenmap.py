@@ -45,6 +45,8 @@ Codes = npt.NDArray[np.float32]
 VECTORS_AT_A_TIME, VECTORS_ON_CPU = 8_192, 2_048
 """Minimum number of vectors per forward pass: batches for images are too small for a matrix product, and larger ones
 leave the caches of a CPU."""
+NODES_ON_CPU = 512
+"""Maximum number of nodes per forward pass on a CPU: the layers of more nodes leave its caches too."""
 
 
 class Eigenmap:
@@ -239,8 +241,7 @@ class Eigenmap:
         """
         output = source or self.source
         run = None if output == "both" else self._folding.of(self.network, output, self.inference)
-        if isinstance(self.input, VectorInput):
-            batch_size = max(batch_size, VECTORS_ON_CPU if self.device.type == "cpu" else VECTORS_AT_A_TIME)
+        batch_size = self._at_a_time(batch_size)
         place = self.device if run is None else run.stem.device
         for start in range(0, len(rows), batch_size):
             part = rows[start : start + batch_size]
@@ -251,6 +252,13 @@ class Eigenmap:
                 yield code_rows(features, psi, output, self._plain(output)).cpu()
             else:
                 yield unit_rms_rows(run(batch)).cpu()
+
+    def _at_a_time(self, batch_size: int) -> int:
+        """Return the number of rows per forward pass."""
+        on_cpu = self.device.type == "cpu"
+        if isinstance(self.input, VectorInput):
+            return max(batch_size, VECTORS_ON_CPU if on_cpu else VECTORS_AT_A_TIME)
+        return min(batch_size, NODES_ON_CPU) if isinstance(self.input, NodeInput) and on_cpu else batch_size
 
     @property
     def plain(self) -> bool:

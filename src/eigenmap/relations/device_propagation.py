@@ -45,8 +45,8 @@ def propagated(way: Propagation, S: Tensor, own_share: Tensor, own: Tensor) -> T
     """Return the propagated codes of all nodes, for S without self-loops and its diagonal."""
     h, states = own, [own]
     for _ in range(way.hops):
-        smoothed = torch.addcmul(S @ h, own_share, h)
-        h = torch.lerp(smoothed, own, way.restart) if way.way == "pagerank" else smoothed
+        smoothed = (S @ h).addcmul_(own_share, h)
+        h = smoothed.lerp_(own, way.restart) if way.way == "pagerank" else smoothed
         states = [*states, h] if way.way == "concat" else [h]
     return torch.cat([normalize(state, dim=1) for state in states], 1) if way.way == "concat" else h
 

@@ -95,8 +95,11 @@ class Smoothing:
                 (entry_weights(self.walk, start, stop), columns, indptr[first : last + 1] - start),
                 shape=(last - first, len(indptr) - 1),
             )
-            out[first:last] = part @ scaled + np.float32(self.loop) * scaled[first:last]
-        return out * scale
+            out[first:last] = part @ scaled
+        scaled *= np.float32(self.loop)
+        out += scaled
+        out *= scale
+        return out
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,12 @@ class Propagation:
         return f"pagerank, restart {self.restart:g}" if self.way == "pagerank" else self.way
 
     def step(self, smoothed: Matrix, own: Matrix) -> Matrix:
-        """Return h^l from S h^(l-1) and h^0."""
-        if self.way != "pagerank":
-            return smoothed
-        a = np.float32(self.restart)
-        return (1 - a) * smoothed + a * own
+        """Return h^l from S h^(l-1), which it may change, and h^0."""
+        if self.way == "pagerank":
+            a = np.float32(self.restart)
+            smoothed *= 1 - a
+            smoothed += a * own
+        return smoothed
 
     def states(self, smooth: Smoothing, own: Matrix) -> Iterator[Matrix]:
         """Yield h^0, h^1, ... up to the last hop."""

@@ -37,12 +37,12 @@ def test_the_matrix_of_a_gcn() -> None:
     torch.testing.assert_close(found.to_dense(), gcn_operator(adjacency(index, 6)).to_dense())
 
 
-def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_change_nothing() -> None:
     given = edge_cost.read(None, "products", 0.0001, "cpu")
     ours = edge_cost.Ours(given, Inference(), Size(128, 1))
     with torch.inference_mode():
         whole = ours.scores(given.x)
-        monkeypatch.setattr(edge_cost, "BATCH", 300)
+        ours.batch = 300
         torch.testing.assert_close(ours.scores(given.x), whole, atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(ours.classify(ours.codes(given.x)), whole, atol=1e-5, rtol=1e-4)
 
