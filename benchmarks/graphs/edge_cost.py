@@ -110,13 +110,18 @@ def fitted_size(folder: Path | None, name: str, device: str, results: Path) -> S
     return Size(spec.width, spec.blocks)
 
 
+def at_a_time(device: torch.device) -> int:
+    """Return the number of nodes that our network encodes at a time."""
+    return BATCH if device.type == "cuda" else NODES_ON_CPU
+
+
 class Ours(nn.Module):
     """The library's default network, folded; rotation, second rotation and classifier are random."""
 
     def __init__(self, given: Inputs, how: Inference, size: Size) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.batch = BATCH if given.device.type == "cuda" else NODES_ON_CPU
+        self.batch = at_a_time(given.device)
         width = size.width
         encoder = ResidualMLP(given.x.shape[1], width, size.blocks)
         if isinstance(given.x, Tensor):  # dense features are standardised, as in a fit
@@ -249,7 +254,12 @@ def measure(given: Inputs, hows: dict[str, Inference], size: Size) -> list[dict[
     nodes = torch.randint(len(given.x), (SINGLES,), generator=random).tolist()
     with torch.inference_mode():
         for method in methods(given, hows, size):
-            row: dict[str, Any] = {"method": method.name, "device": given.device.type, "inputs_mb": method.inputs / 1e6}
+            row: dict[str, Any] = {
+                "method": method.name,
+                "device": given.device.type,
+                "inputs_mb": method.inputs / 1e6,
+                "at_a_time": at_a_time(given.device),
+            }
             try:
                 row |= _timed(method, nodes, given.device)
             except RuntimeError as error:  # out of memory, or no compiler: the other rows are worth having

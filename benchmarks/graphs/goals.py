@@ -52,7 +52,7 @@ def _seeds_of_bgrl(finished: Finished) -> str:
 
 
 def goals(finished: Finished) -> Iterator[str]:
-    yield "## The goals"
+    yield "## The goals of codes from features alone"
     yield (
         "Accuracy of ours minus that of each rival, in points: *seen* nodes with 1 / 10 / 100 % of the training "
         "labels, then *unseen* nodes. Both use the classifier that is best on validation nodes. Means over three "

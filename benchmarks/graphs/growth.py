@@ -21,9 +21,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,23 +165,44 @@ def embedded(path: Path = RESULTS / EMBEDDED) -> Iterator[str]:
     yield from _verdict(result["rows"])
 
 
-def _verdict(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Say whether time and memory grow linearly."""
+class Growth(NamedTuple):
+    """The most edges of a graph, and time and memory as powers of the number of edges."""
+
+    most: int
+    powers: Mapping[str, Mapping[str, float]]
+
+    @property
+    def linear(self) -> bool:
+        """Whether time and memory grow at most linearly."""
+        return all(power <= LINEAR for powers in self.powers.values() for power in powers.values())
+
+
+def growth_of(path: Path) -> Growth | None:
+    """Return the growth of a result; None without one, or with too few sizes."""
+    return _growth(json.loads(path.read_text(encoding="utf-8"))["rows"]) if path.is_file() else None
+
+
+def _growth(rows: list[dict[str, Any]]) -> Growth | None:
     columns = {"CPU seconds": ("cpu_seconds", ""), "memory beyond that of the libraries": ("peak_gb", "before_gb")}
     parts = {"from the smallest to the largest": rows, "between the two largest": rows[-2:]}
-    found = {
+    powers = {
         where: {name: power for name, how in columns.items() if (power := slope(some, *how)) is not None}
         for where, some in parts.items()
     }
-    if not all(found.values()):
+    return Growth(rows[-1]["edges"], powers) if all(powers.values()) else None
+
+
+def _verdict(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Say whether time and memory grow linearly."""
+    found = _growth(rows)
+    if found is None:
         return
-    linear = all(power <= LINEAR for powers in found.values() for power in powers.values())
     said = "; ".join(
         f"{where} {', '.join(f'{name} {power:.2f}' for name, power in powers.items())}"
-        for where, powers in found.items()
+        for where, powers in found.powers.items()
     )
     yield (
-        f"- Time and memory grow at most linearly: {'yes' if linear else 'missed'} (as a power of the number of "
+        f"- Time and memory grow at most linearly: {'yes' if found.linear else 'missed'} (as a power of the number of "
         f"edges: {said}; at most {LINEAR:g} counts as linear)."
     )
 

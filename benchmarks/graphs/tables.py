@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.common.pages import NONE, NOT_RUN, emphasise, figure, made_by, table
 from benchmarks.graphs import growth, withheld
+from benchmarks.graphs.edge_goals import edge_goals, every_goal
 from benchmarks.graphs.edge_tables import edge_costs, own_graphs, twenty_labels, with_edges
 from benchmarks.graphs.goals import goals
 from benchmarks.graphs.jobs import (
@@ -309,7 +310,8 @@ def page(folder: Path) -> str:
         *(with_edges, own_graphs, twenty_labels, _why_lower, edge_costs),
         *(quality, other_forms, lengths, probes, cost, screening),
     )
-    blocks = [HEAD.strip(), *findings(finished), *goals(finished), PROTOCOL.strip()]
+    blocks = [HEAD.strip(), *findings(finished, every_goal(finished, folder)), *edge_goals(finished, folder)]
+    blocks += [*goals(finished), PROTOCOL.strip()]
     blocks += [block for part in parts for block in part(finished)]
     blocks += [*scale(folder), *growth.section(folder / growth.FILE), *growth.embedded(folder / growth.EMBEDDED)]
     return "\n\n".join(blocks) + "\n"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
 from benchmarks.common.pages import NOT_RUN, table
+from benchmarks.graphs.edge_goals import Goal, counted
 from benchmarks.graphs.edge_tables import GCN, HOPS, OURS, RIVALS, Row, results, values
 from benchmarks.graphs.edges import ALL_SETS, outdated
 from benchmarks.graphs.edges import OURS as OURS_WAYS
@@ -40,7 +41,7 @@ MEMORISED = (
 )
 
 
-def findings(finished: Finished) -> Iterator[str]:
+def findings(finished: Finished, goals: Sequence[Goal] = ()) -> Iterator[str]:
     yield "## In short"
     yield (
         f"New nodes with their edges: ours ({_default(finished)}) is {_count_ahead(finished)}, with all training "
@@ -63,6 +64,7 @@ def findings(finished: Finished) -> Iterator[str]:
         ],
     )
     said = [
+        *counted(goals),
         *_strongest(finished),
         *_averaged_features(finished),
         *_debian(finished),

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.graphs import edge_tables, edges
-from benchmarks.graphs.jobs import SETS
+from benchmarks.graphs import edge_goals, edge_tables, edges
 from benchmarks.graphs.plan import Finished
 
 ABOUT = {"device": "a card", "torch": "2", "commit": "abc", "date": "2026-01-01", "seconds_training": 1.0}
@@ -59,25 +58,6 @@ def test_tables_of_other_graphs_and_of_twenty_labels(tmp_path: Path) -> None:
     job = edges.EdgeJob("planetoid_cora-official", "glnn", "seen", 0)
     write(tmp_path, job, runs=runs("glnn", 0.4), teacher=runs("gcn", 0.79))
     assert "| 70.0 ± 0.0 | 79.0 (1 seed) | not run |" in text(tmp_path, edge_tables.twenty_labels)
-
-
-def test_goals_are_computed_from_results(tmp_path: Path) -> None:
-    for data in edges.ALL_SETS:
-        for setting in ("seen", "unseen"):
-            way, level = ("none", 0.3) if data == "actor" else ("S2", 0.8)
-            result_of_ours(tmp_path, data, setting, level, alone=0.302, way=way)
-            job = edges.EdgeJob(data, "glnn", setting, 0)  # type: ignore[arg-type]
-            write(tmp_path, job, runs=runs("glnn", 0.4), teacher=runs("gcn", 0.79 if data in SETS else 0.2))
-    write(tmp_path, edges.EdgeJob("debian_bookworm", "node2vec", "seen", 0), runs=runs("mlp", 0.81))
-    page = text(tmp_path, edge_tables.with_edges)
-    # Validation prefers the logistic probe, whose test accuracy is lower than that of the MLP.
-    assert "on all five graphs, above on four: yes. Amazon Computers 80.0 against 79.0" in page
-    assert (
-        "Actor, unseen nodes: codes with edges at most 0.5 points below features alone: yes (30.0 against 30.2" in page
-    )
-    assert "chosen: none" in page
-    assert "above node2vec + MLP at every share of labels: missed (1 %: 80.0 against 81.0" in page
-    assert "with edges 78.0 of 80.0, yes" in page
 
 
 def test_devices_and_results_that_have_to_be_repeated_are_named(tmp_path: Path) -> None:
@@ -137,7 +117,19 @@ def test_costs_are_held_against_a_gcn(tmp_path: Path, seconds: float, met: int) 
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1:10] == ["cuda", "earlier default", "10", f"{100 * seconds:.1f}", "–", "–", "–", "2.0", "0.50 / 1.5"]
     assert cells[10:] == ["0.2", "0.05", "–"]
-    assert f"features alone on {met} of 1, pagerank, restart 0.1 on 0 of 1, one node, features alone on 1 of 1." in page
+    goals = {goal.name: goal for goal in edge_goals._cheap(Finished(tmp_path))}
+    every, one = goals.values()
+    assert every.name.startswith("All nodes on a GPU in at most 3 times") and every.met is False
+    assert every.figures == f"features alone on {met} of 1 graph; pagerank, restart 0.1 on 0 of 1 graph"
+    assert one.met and one.figures == "features alone on 1 of 1 graph"
+
+
+def test_whether_rows_on_a_cpu_are_of_todays_passes_is_said(tmp_path: Path) -> None:
+    row = {"method": "ours, features alone, float32", "device": "cpu", "all_nodes_s": 1.0}
+    for more, told in (({}, True), ({"at_a_time": 512}, False)):
+        result = {**ABOUT, "nodes": 3327, "width": 256, "blocks": 0, "timings": [{**row, **more}]}
+        (tmp_path / "edge-cost-planetoid_citeseer-cpu.json").write_text(json.dumps(result))
+        assert (edge_tables.EARLIER_ROWS in text(tmp_path, edge_tables.edge_costs)) == told
 
 
 def test_rows_of_a_later_run_on_a_cpu_take_the_place_of_those_beside_a_gpu(tmp_path: Path) -> None:
