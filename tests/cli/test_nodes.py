@@ -79,6 +79,7 @@ def test_a_description_names_the_use_of_neighbours(place: Path, tmp_path: Path) 
     assert re.search("neighbours +not averaged", succeed("info", tmp_path / "alone").out)
     fit_graph((GRAPH.x, GRAPH.edge_index), 5, **SMALL, feature_hops=2).save(tmp_path / "hops")
     assert re.search("neighbours +needed: features are averaged over 2 steps", succeed("info", tmp_path / "hops").out)
+    assert "--neighbours" in refused("embed", tmp_path / "hops", place / "graph.npz", "-o", tmp_path / "codes.npy")
 
 
 def test_nodes_that_arrive_are_appended(place: Path, tmp_path: Path) -> None:

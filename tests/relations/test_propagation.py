@@ -55,7 +55,7 @@ def test_columns_are_independent() -> None:
     h = np.random.default_rng(1).normal(size=(20, 6)).astype(np.float32)
     way = Propagation("pagerank", 0.2)
     parts = [
-        way.apply(smooth, np.ascontiguousarray(h[:, columns])) for columns in blocks_of_columns(20, 6, 2 * 24 * 20)
+        way.apply(smooth, np.ascontiguousarray(h[:, columns])) for columns in blocks_of_columns(20, 6, 2 * 20 * 20)
     ]
     assert [part.shape[1] for part in parts] == [2, 2, 2]
     np.testing.assert_array_equal(np.concatenate(parts, 1), way.apply(smooth, h))
@@ -63,7 +63,8 @@ def test_columns_are_independent() -> None:
 
 def test_blocks_and_strips_cover_everything_once() -> None:
     assert blocks_of_columns(1000, 3, 1) == [slice(0, 1), slice(1, 2), slice(2, 3)]
-    assert blocks_of_columns(0, 3, 1 << 20) == [slice(0, 3)]
+    assert blocks_of_columns(0, 3, 1 << 20) == [slice(0, 3)] and blocks_of_columns(5, 0, 100) == []
+    assert blocks_of_columns(10, 32, 29 * 20 * 10) == [slice(0, 16), slice(16, 32)]  # not 29 and 3
     indptr = np.array([0, 0, 5, 5, 6, 20, 20])
     strips = list(row_strips(indptr, 4))
     assert strips[0][0] == 0 and strips[-1][1] == 6

@@ -3,7 +3,7 @@
     embed_nodes(model, graph.x, graph.walk(), "codes/")         # a folder to which new nodes can be added
 
 Features are read and encoded in batches of rows. Averaging over neighbours processes a few columns of all rows at a
-time (`relations.propagation`): a graph of n nodes needs about 24 n bytes per column, and as many columns are processed
+time (`relations.propagation`): a graph of n nodes needs about 20 n bytes per column, and as many columns are processed
 together as fit into `memory`. Edges are read in strips. Intermediate results are in files.
 """
 

@@ -212,7 +212,10 @@ class Eigenmap:
         if missing is not None or stored is not None:
             raise EigenmapError("missing and stored need edges: give the edges of the nodes too.")
         if isinstance(self.input, NodeInput) and self.input.hops:
-            raise EigenmapError("This model needs averages over neighbours: give the edges of the nodes.")
+            raise EigenmapError(
+                "This model needs averages over neighbours: give the edges of the nodes (for `eigenmap embed`, "
+                "--neighbours)."
+            )
         return self.codes_of(rows, Cut(dim, t, normalize), batch_size)
 
     def codes_of(self, rows: Tensor | SparseRows, cut: Cut | None = None, batch_size: int = 4096) -> Codes:

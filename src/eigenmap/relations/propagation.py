@@ -191,6 +191,7 @@ def row_strips(indptr: npt.NDArray[Any], entries: int) -> Iterator[tuple[int, in
 
 
 def blocks_of_columns(rows: int, columns: int, memory: int) -> list[slice]:
-    """Return ranges of columns such that six float32 copies of (rows, range) need at most `memory` bytes."""
-    size = max(1, min(columns, memory // (24 * max(rows, 1))))
-    return [slice(start, min(start + size, columns)) for start in range(0, columns, size)]
+    """Return ranges of columns, about equal, such that five float32 copies of (rows, range) fit into `memory` bytes."""
+    most = max(1, min(columns, memory // (20 * max(rows, 1))))
+    size = -(-columns // max(1, -(-columns // most)))
+    return [slice(start, min(start + size, columns)) for start in range(0, columns, max(1, size))]
