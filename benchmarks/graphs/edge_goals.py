@@ -96,7 +96,8 @@ def counted(found: Sequence[Goal]) -> Iterator[str]:
     if not known:
         return
     missed = list(dict.fromkeys(goal.short for goal in known if not goal.met))
-    said = f"Of {count(len(known), 'goal')} of codes with edges, {sum(bool(goal.met) for goal in known)} are met."
+    met = sum(bool(goal.met) for goal in known)
+    said = f"Of {count(len(known), 'goal')} of codes with edges, {met} {'is' if met == 1 else 'are'} met."
     yield f"{said} Missed, at least in part: {', '.join(missed)}." if missed else said
 
 

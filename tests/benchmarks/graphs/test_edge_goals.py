@@ -39,9 +39,9 @@ def test_without_results_there_are_no_goals(tmp_path: Path) -> None:
 def test_goals_are_counted_and_missed_ones_named() -> None:
     some = [Goal("a", "costs", False), Goal("b", "costs", False), Goal("c", "growth", True), Goal("d", "e", None)]
     assert list(edge_goals.counted(some)) == [
-        "Of 3 goals of codes with edges, 1 are met. Missed, at least in part: costs."
+        "Of 3 goals of codes with edges, 1 is met. Missed, at least in part: costs."
     ]
-    assert list(edge_goals.counted(some[2:])) == ["Of 1 goal of codes with edges, 1 are met."]
+    assert list(edge_goals.counted(some[2:])) == ["Of 1 goal of codes with edges, 1 is met."]
     assert not list(edge_goals.counted(some[3:]))
     assert some[3].line == "d: not run." and Goal("a", "a", True, "1 of 2").line == "a: yes (1 of 2)."
 
