@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.core.rows import spread
@@ -24,12 +23,13 @@ from eigenmap.data.graphs.graph import load_graph
 from eigenmap.fitting import pipeline, size
 from eigenmap.fitting.align import sources_of
 from eigenmap.fitting.evidence import node_evidence
+from eigenmap.fitting.graph_checks import check_relation, check_variety, wanted_way
 from eigenmap.fitting.neighbours import choose, training_edges
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, NodeEncoderSpec, NodeInput
 from eigenmap.networks import Network, NodeFeatures, NodeNetwork, ResidualMLP, SparseRows
-from eigenmap.objectives import Objective, build
+from eigenmap.objectives import build
 from eigenmap.recipes.graph import (
     GRAPH,
     USUAL_BLOCKS,
@@ -40,10 +40,10 @@ from eigenmap.recipes.graph import (
     usual_width,
 )
 from eigenmap.recipes.recipe import identity
-from eigenmap.relations.diffusion import check_walks, diffuse
+from eigenmap.relations.diffusion import diffuse
 from eigenmap.relations.feature_propagation import propagated_features
-from eigenmap.relations.graph import GraphPairs, NodeBlocks, check_held_out, check_pairs, hold_out_edges
-from eigenmap.relations.propagation import Propagation, Smoothing
+from eigenmap.relations.graph import GraphPairs, NodeBlocks, hold_out_edges
+from eigenmap.relations.propagation import Smoothing
 from eigenmap.spectrum import Alignment
 from eigenmap.training import TrainingConfig
 from eigenmap.training.config import Accelerator
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 
 FEWEST_NODES = 4
 """Minimum number of nodes."""
-
-MOST_FEATURE_HOPS = 10
-"""Maximum number of hops; averages over more are nearly equal."""
 
 RESIDENT = 0.5
 """Maximum share of the GPU's free memory for edges and features."""
@@ -134,11 +131,11 @@ def fit_graph(
     machines(options.config(chosen, chosen.steps))  # fail before anything is read
     if chosen.sampler == "node-blocks" and chosen.teleport == GRAPH.teleport:  # the default
         chosen = chosen.but(teleport=0.0)
-    _check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
+    check_relation(chosen, build(chosen.objective, **objective_options(chosen)))
 
     reads, sorts, counts = (part_of(reading, part, 3) for part in range(3))
     data = load_graph(graph, x, reads)
-    _check_variety(data.x)
+    check_variety(data.x)
     walk = data.walk(chosen.directed, chosen.self_loops, sorts)
     chosen = _fitted(chosen, len(data), n_components is not None, options.say)
     words = _mostly_zero(data.x)
@@ -253,79 +250,6 @@ class GraphTask:
             "held_out_edges": 0 if pairs.held_out is None else len(pairs.held_out.keys),
             **({"sizes": list(self.sizes)} if self.sizes else {}),
         }
-
-
-def wanted_way(recipe: GraphRecipe) -> Propagation | None:
-    """Return the recipe's way to use neighbours; None if it is to be chosen."""
-    if recipe.neighbours == "auto":
-        return None
-    return Propagation(recipe.neighbours, recipe.restart if recipe.neighbours == "pagerank" else 0.0)
-
-
-def _check_relation(recipe: GraphRecipe, objective: Objective) -> None:
-    """Refuse pairs that cannot be drawn, before any data is read."""
-    check_pairs(recipe.hops, recipe.start, recipe.teleport, recipe.lazy)
-    check_held_out(recipe.held_out)
-    _check_way(recipe)
-    whole_number(recipe.feature_hops, "feature_hops", 0, MOST_FEATURE_HOPS)
-    if recipe.feature_hops and recipe.directed != "symmetrise":
-        raise EigenmapError('feature_hops averages over undirected edges: it needs directed="symmetrise".')
-    if recipe.sampler == "node-blocks":
-        _check_blocks(recipe, objective)
-    if recipe.batch_size < 2:
-        raise EigenmapError("batch_size must be at least 2, since the nodes of a batch are compared with each other.")
-    if not recipe.go_on:
-        return
-    check_walks(recipe.go_on, recipe.walks)
-    if recipe.directed != "symmetrise" or recipe.sampler != "edges" or recipe.self_loops != "remove":
-        raise EigenmapError(
-            'Longer walks (go_on above 0) need directed="symmetrise", self_loops="remove" and sampler="edges".'
-        )
-
-
-def _check_way(recipe: GraphRecipe) -> None:
-    """Refuse a way to use neighbours whose codes could not be ordered."""
-    wanted = wanted_way(recipe)
-    if wanted is None or wanted.way == "none":
-        return
-    if recipe.directed != "symmetrise" or recipe.held_out == 0:
-        raise EigenmapError(
-            f'neighbours="{wanted.way}" needs directed="symmetrise" and held-out edges (held_out above 0); leave it '
-            'out, or choose "none".'
-        )
-
-
-def _check_blocks(recipe: GraphRecipe, objective: Objective) -> None:
-    """Refuse settings that node blocks do not support, and an objective that does not take a Gram block."""
-    if (recipe.hops, recipe.start, recipe.lazy, recipe.teleport) != (1, "degree", 0.0, 0.0):
-        raise EigenmapError(
-            "Node blocks are implemented as published, with single edges by degree: leave hops, start, lazy and "
-            "teleport out."
-        )
-    objective(torch.ones(4, 3), torch.ones(4, 3), torch.eye(4).to_sparse())
-
-
-def _check_variety(x: Tensor | SparseRows) -> None:
-    """Refuse features that are the same for all nodes: all codes would be equal."""
-    if isinstance(x, SparseRows):
-        varied = _rows_differ(x)
-    else:
-        varied = any(bool((part != x[:1]).any()) for part in torch.split(x, 1 << 16))
-    if varied:
-        return
-    raise EigenmapError(
-        "All nodes have the same features, so their codes would be equal; give features that differ (for one fixed "
-        "graph, one-hot features: scipy.sparse.identity(n))."
-    )
-
-
-def _rows_differ(x: SparseRows) -> bool:
-    lengths = x.offsets.diff()
-    if bool((lengths != lengths[0]).any()):
-        return True
-    parts = [x.columns] if x.values is None else [x.columns, x.values]
-    rows = [part.reshape(len(x), -1) for part in parts]
-    return any(bool((part != part[:1]).any()) for part in rows)
 
 
 def _mostly_zero(x: Tensor | SparseRows) -> bool:
