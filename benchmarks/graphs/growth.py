@@ -153,8 +153,8 @@ def embedded(path: Path = RESULTS / EMBEDDED) -> Iterator[str]:
     result = json.loads(path.read_text(encoding="utf-8"))
     yield (
         "Codes of all nodes of such graphs, averaged over neighbours and written to a folder; the graph is mapped into "
-        f"memory. Way: {result['rows'][0]['way']}, ten steps. As many columns are averaged together as fit into 1 GB, so "
-        "a graph of very many nodes is read several times. *Memory* includes the pages of mapped files. "
+        f"memory. Way: {result['rows'][0]['way']}, ten steps. As many columns are averaged together as fit into 1 GB, "
+        "so a graph of very many nodes is read several times. *Memory* includes the pages of mapped files. "
         f"{made_by([result])}"
     )
     names = ("seconds", "cpu_seconds", "peak_gb", "files_gb")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.graphs import edge_goals, edges, growth
 from benchmarks.graphs.edge_goals import Goal
 from benchmarks.graphs.jobs import SETS
@@ -64,14 +66,28 @@ def test_the_large_graph_and_growth_are_goals(tmp_path: Path) -> None:
     assert "Fits of graphs of up to 30 million edges: time and memory grow at most linearly" in goals()
 
 
+class Known(Finished):
+    """With the choices of relation and form made."""
+
+    def relation(self, data: str) -> str:
+        return "walks"
+
+    def form(self, data: str) -> str:
+        return "scl"
+
+
+@pytest.mark.parametrize(("level", "met"), [(0.704, True), (0.706, False)])
+def test_the_default_without_edges_is_held_against_earlier_settings(tmp_path: Path, level: float, met: bool) -> None:
+    for data in SETS:
+        result_of_ours(tmp_path, data, "unseen", 0.8, alone=0.7)
+        job = edge_goals.Job(data, "scl", "unseen", 0, "walks")
+        (tmp_path / f"{job.name}.json").write_text(json.dumps({"job": {}, "runs": runs("logistic", level)}))
+    goal = edge_goals._as_before(Known(tmp_path))
+    assert goal.met is met and f"Cora 70.0 against {100 * level:.1f}" in goal.figures
+    assert edge_goals._as_before(Finished(tmp_path)).met is None
+
+
 def test_what_was_tried_for_short_codes_has_figures(tmp_path: Path) -> None:
-    class Known(Finished):
-        def relation(self, data: str) -> str:
-            return "walks"
-
-        def form(self, data: str) -> str:
-            return "scl"
-
     lengths = [
         {"code": code, "probe": probe, "dim": dim, "accuracy": level}
         for code, probe, levels in (("PCA", "mlp", (0.8, 0.82)), ("aligned", "logistic", (0.7, 0.9)))
