@@ -1,7 +1,7 @@
 """Fits and codes of graphs of growing size: do time and memory grow linearly with the number of edges?
 
     python -m benchmarks.graphs.growth --edges 1e6 3e6 1e7 3e7 --folder SCRATCH --json FILE
-    python -m benchmarks.graphs.growth --embed --edges 1e6 1e7 3e7 --folder SCRATCH --json FILE
+    python -m benchmarks.graphs.growth --embed --edges 1e7 3e7 1e8 --folder SCRATCH --json FILE
 
 For each size a file of random edges between n = edges / 20 nodes with 32 features is written, and a process of its own
 fits it with the library's defaults, but few steps, since the length of training does not depend on the graph. Recorded
