@@ -152,7 +152,7 @@ def _unlabelled(found: Found) -> Iterator[Goal]:
 
 
 def _storage(found: Found) -> Iterator[Goal]:
-    rivals = ("pq", "opq", "rabitq", "turboquant")
+    rivals = ("pq", "opq", "rabitq", "turboquant", "opq on our codes")
     for n_bytes in (16, 32, 96):
         ours = found.score("storage", f"ours @ {n_bytes}", n_bytes)
         scores = {rival: found.score("storage", f"{rival} @ {n_bytes}", n_bytes) for rival in rivals}
@@ -190,14 +190,15 @@ def _upgrade(found: Found) -> Goal:
 
 
 def _spaces(found: Found) -> Iterator[Goal]:
-    rows = found.rows("spaces", "circle, linear")
-    words = "Known singular functions of two spaces, alignment .99 and values within 1 % (linear maps of random units)"
-    if rows:
-        aligned, off = min(row["worst_alignment"] for row in rows), max(row["worst_value"] for row in rows)
-        figures = f"alignment {aligned:.4f}, values within {100 * off:.2f} %, the worst of {len(rows)} seeds"
-        yield Goal(words, aligned >= 0.99 and off <= 0.01, figures)
-    else:
-        yield Goal(words, None)
+    for solver, of in (("linear", "linear maps"), ("neural", "neural heads")):
+        rows = found.rows("spaces", f"circle, {solver}")
+        words = f"Known singular functions of two spaces, alignment .99 and values within 1 % ({of} of random units)"
+        if rows:
+            aligned, off = min(row["worst_alignment"] for row in rows), max(row["worst_value"] for row in rows)
+            figures = f"alignment {aligned:.4f}, values within {100 * off:.2f} %, the worst of {len(rows)} seeds"
+            yield Goal(words, aligned >= 0.99 and off <= 0.01, figures)
+        else:
+            yield Goal(words, None)
     rows = found.rows("spaces", "gaussian")
     words = "Linear correlations equal cca-zoo's to 1e-6, and come sorted"
     if rows:
