@@ -13,7 +13,10 @@ from benchmarks.vectors.storage import BYTES
 NAMES = {
     "ours": "**ours**, codes from pairs",
     "ours without pairs": "**ours**, codes of documents alone",
+    "pq on our codes": "PQ on our codes from pairs",
     "opq on our codes": "OPQ on our codes from pairs",
+    "rabitq on our codes": "RaBitQ on our codes from pairs",
+    "turboquant on our codes": "turboquant-pro on our codes from pairs",
     "pq": "PQ, faiss",
     "opq": "OPQ, faiss",
     "rabitq": "RaBitQ, faiss",
@@ -34,7 +37,7 @@ def words(found: Found) -> Iterator[str]:
         "(MiniLM); queries are not quantised. Recall: the ten nearest by full vectors of the same kind (codes from "
         "pairs for ours). RaBitQ and turboquant-pro choose features and bits on held-out pairs. CPU seconds: training "
         "of the quantiser and encoding of the documents; the time for our codes from pairs is additional, see above. "
-        "The rivals quantise the vectors and use no pairs, except in the row where OPQ quantises our codes from pairs. "
+        "The rivals quantise the vectors and use no pairs, unless their row says that they quantise our codes. "
         "Our codes of documents alone use none either."
     )
     head = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from benchmarks.common.pages import emphasise, table
 from benchmarks.vectors.found import Found
 from benchmarks.vectors.goals import SETS, goals
+from benchmarks.vectors.storage import BYTES
 from benchmarks.vectors.upgrade import HEADS
 from benchmarks.vectors.variants import VARIANTS
 
@@ -58,6 +59,9 @@ def attempts(found: Found) -> dict[tuple[str, ...], str]:
         "compared on held-out pairs alone (below). The others were not run: they need more than an hour of a GPU.",
         ("MiniLM queries",): f"A new model on old vectors: {len(HEADS)} settings of the neural heads, and the kinds of "
         "pairs, both chosen on held-out pairs.",
+        tuple(
+            f"{n} bytes" for n in BYTES
+        ): "Few bytes: nothing. Other quantisers were given our codes last, and ours was not changed after that.",
         ("Emoji",): "Emoji: pairs that share a name are now held out together, since a head that had memorised names "
         "was chosen otherwise. Then settings chosen on held-out pairs, as those of deep CCA are.",
         ("The neural head of a million pairs in seconds",): "The head on a GPU was timed beside other jobs on the same "

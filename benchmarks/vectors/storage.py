@@ -5,8 +5,8 @@
 Documents of the training part and of the test are in one index; test queries, not quantised, search it for their
 partner. Quantisers are trained only on the training part, and their settings (number of features and bits of RaBitQ and
 turboquant-pro) are chosen there, on held-out pairs. recall@10 is the share of the ten nearest documents by the full
-float vectors of the same kind. "ours" quantises codes learned from pairs; "... on our codes" gives rivals the same codes,
-and "ours without pairs" quantises codes of documents alone.
+float vectors of the same kind. "ours" quantises codes learned from pairs; "... on our codes" gives rivals the same
+codes, and "ours without pairs" quantises codes of documents alone.
 """
 
 from __future__ import annotations
