@@ -71,12 +71,13 @@ METHODS: Mapping[str, Fit] = {
     "matryoshka": _trained(trained.matryoshka),
     "csr": _trained(trained.csr),
     "cca-sklearn": _plain(rivals.cca_sklearn),
+    "cca-zoo": _plain(rivals.cca_zoo),
 }
 """Methods by the name of their row, in the order of measurement."""
 SLOW = "cca-sklearn"
 """scikit-learn's CCA takes minutes for few pairs, so it is compared on few."""
-ALL_PAIRS = tuple(name for name in METHODS if name != SLOW)
-FEW_PAIRS = ("prefix", "pca", "cca", SLOW, "linear")
+ALL_PAIRS = tuple(name for name in METHODS if name not in (SLOW, "cca-zoo"))
+FEW_PAIRS = ("prefix", "pca", "cca", "cca-zoo", SLOW, "linear")
 
 
 def measure(name: str, parts: Split, seed: int, settings: Settings) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--neural", type=chosen, default={}, help="settings of the neural head: JSON, or a result of variants"
     )
-    made.add_argument("--methods", help="names, separated by commas (default: all but cca-sklearn)")
+    made.add_argument("--methods", help="names, separated by commas (default: all but cca-sklearn and cca-zoo)")
     return made
 
 

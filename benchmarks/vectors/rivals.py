@@ -86,6 +86,19 @@ def cca_sklearn(pairs: Pairs, seed: int) -> Encoder:
     return encode
 
 
+def cca_zoo(pairs: Pairs, seed: int) -> Encoder:
+    """`cca_zoo.linear.CCA`, with as many features as it finds."""
+    from cca_zoo.linear import CCA
+
+    made = CCA(n_components=pairs.left.shape[1]).fit([np.asarray(side, np.float64) for side in pairs])
+
+    def encode(rows: Floats, side: str, length: int) -> Floats:
+        both = made.transform([np.asarray(rows, np.float64)] * 2)  # it takes nothing but both sides
+        return np.asarray(both[side == "right"][:, :length], np.float32)
+
+    return encode
+
+
 def _principal(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
     """Return the mean, the directions by descending variance, and their standard deviations."""
     count = 2 * pairs.count

@@ -5,8 +5,7 @@ r"""Two spaces with known singular functions, and agreement with cca-zoo.
 *Circle*: x is uniform on a circle and y = x + sigma n. The singular functions of p(x, y) / (p(x) p(y)) are cos k x and
 sin k x on both sides, with values exp(-k^2 sigma^2 / 2). The angle is not given: each side consists of its own random
 units tanh(a cos + b sin + c). Alignment is the mean squared canonical correlation between the learned functions of a
-frequency and the two true ones, on new points. The linear maps are exact up to what the units can express. The neural
-heads are trained and kept for finding partners, which is a different aim.
+frequency and the two true ones, on new points. The linear maps are exact up to what the units can express.
 
 *Gaussian*: pairs with chosen canonical correlations behind random matrices. Linear maps find them exactly, up to the
 number of pairs; ours is compared with cca-zoo's `CCA` and scikit-learn's on the same pairs.

@@ -5,8 +5,8 @@
 Documents of the training part and of the test are in one index; test queries, not quantised, search it for their
 partner. Quantisers are trained only on the training part, and their settings (number of features and bits of RaBitQ and
 turboquant-pro) are chosen there, on held-out pairs. recall@10 is the share of the ten nearest documents by the full
-float vectors of the same kind. "ours" quantises codes learned from pairs; "opq on our codes" gives the best rival the
-same codes, and "ours without pairs" quantises codes of documents alone.
+float vectors of the same kind. "ours" quantises codes learned from pairs; "... on our codes" gives rivals the same
+codes, and "ours without pairs" quantises codes of documents alone.
 """
 
 from __future__ import annotations
@@ -193,6 +193,9 @@ ROWS: dict[str, tuple[str, str]] = {
     "turboquant": ("vectors", "turboquant"),
     "opq": ("vectors", "opq"),
     "ours without pairs": ("unlabelled", "ours"),
+    "pq on our codes": ("codes", "pq"),
+    "rabitq on our codes": ("codes", "rabitq"),
+    "turboquant on our codes": ("codes", "turboquant"),
     "opq on our codes": ("codes", "opq"),
 }
 """Vectors and quantiser of each row, by name."""

@@ -46,7 +46,7 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(f"paired-{name}-{model}-s{seed}", "paired", words, paired.ALL_PAIRS, 60, [name])
     for (name, model), seed in product(FEW, SEEDS):
         words = ("--set", name, "--model", model, "--seed", str(seed), "--pairs", str(FEW_PAIRS))
-        words = (*words, "--methods", ",".join(paired.FEW_PAIRS))
+        words = (*words, "--methods", ",".join(paired.FEW_PAIRS), *neural)
         yield job(f"few-{name}-{model}-s{seed}", "paired", words, paired.FEW_PAIRS, 40, [name])
     for seed in SEEDS:
         yield job(f"upgrade-s{seed}", "upgrade", ("--seed", str(seed)), upgrade.METHODS, 60, ["debian"])

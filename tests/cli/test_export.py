@@ -61,6 +61,8 @@ def test_a_linear_model_of_vectors_as_plain_numbers(tmp_path: Path) -> None:
     succeed("export", tmp_path / "run", "--to", tmp_path / "codes.sql", "--quiet")
     assert "FUNCTION codes(x vector)" in (tmp_path / "codes.sql").read_text()
     assert "codes.sql exists" in refused("export", tmp_path / "run", "--to", tmp_path / "codes.sql")
+    said = succeed("export", tmp_path / "run", "--to", tmp_path / "Codes-64.sql").err
+    assert "function codes_64(vector), codes of" in said
 
 
 def test_the_weights_of_a_resnet(tmp_path: Path) -> None:

@@ -133,6 +133,19 @@ def test_the_neural_solver_finds_known_singular_functions(seed: int) -> None:
     assert alignment.min() > 0.99
 
 
+def test_heads_are_kept_for_what_their_functions_share_not_for_partners_found() -> None:
+    """On a circle, linear maps with a ridge chosen by nDCG@10 find more partners, but mix functions."""
+    rng = np.random.default_rng((1, 23))
+    angle = rng.uniform(0, 2 * np.pi, 20_000)
+    sides = [
+        np.tanh(np.stack([np.cos(a), np.sin(a), np.ones_like(a)], 1) @ (1.5 * rng.normal(size=(3, 24))))
+        for a in (angle, angle + 0.5 * rng.normal(size=len(angle)))
+    ]
+    settings = {"steps": 200}
+    estimator = PairEigenmap(6, solver="neural", settings=settings, device="cpu", random_state=1).fit(*sides)
+    assert estimator.model_.training["vectors"]["winner"] == "neural" and estimator.score(*sides) > 0.595
+
+
 def test_a_neural_model_whose_features_are_functions_is_saved_with_them(tmp_path: Path) -> None:
     x, y, *_ = reflected(2000)
     settings = {"steps": 60, "batch_size": 512, "width": 32}

@@ -171,6 +171,13 @@ def test_too_few_pairs_and_constant_vectors_are_refused() -> None:
         align_pairs(np.ones((70, 3)), rng.random((70, 3)), two_spaces=True)
 
 
+@pytest.mark.parametrize("unit", [None, True, False])
+def test_numbers_whose_squares_overflow_are_refused_by_name(unit: bool | None) -> None:
+    x, y = planted(600)
+    with pytest.raises(EigenmapError, match="Y contains numbers too large"):
+        align_pairs(x, y.astype(np.float64) * 1e200, unit=unit)
+
+
 def test_the_shortest_length_keeps_its_share_from_there_on() -> None:
     scores = {8: 0.4, 16: 0.96, 32: 0.9, 64: 0.97, 128: 1.0}
     assert shortest(scores, 0.95) == 64 and shortest(scores, 0.9) == 16 and shortest(scores, 1.0) == 128

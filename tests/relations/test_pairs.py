@@ -189,6 +189,19 @@ def test_pairs_that_make_no_sense_are_refused(make: Any, says: str) -> None:
         make(vectors())
 
 
+def test_sides_that_differ_in_few_rows_are_not_called_equal() -> None:
+    x = vectors(1000)
+    y, z = x.array.copy(), vectors(1000, seed=1).array
+    y[[401, 702]] = 0.0  # rows outside the sample that is compared first
+    z[np.linspace(0, 999, 64).astype(int)] = 1.0
+    assert len(partners(x, Vectors(y, "y")).held_out[0]) == 100
+    assert mutual_neighbours(Vectors(z, "z")).kind == "neighbours"
+    with pytest.raises(EigenmapError, match="Every row of z equals"):
+        partners(x, Vectors(x.array.copy(), "z"))
+    with pytest.raises(EigenmapError, match="All rows of z are the same"):
+        mutual_neighbours(Vectors(np.ones_like(z), "z"))
+
+
 def test_pairs_of_weight_0_are_as_if_not_listed() -> None:
     """A held-out search would otherwise have to find them, like documents that were shown and never clicked."""
     rng = np.random.default_rng(0)

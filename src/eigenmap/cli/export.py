@@ -85,8 +85,9 @@ def export(
     inner products; ids that are texts go to a JSON file beside it, codes.faiss.ids.json.
 
     A linear model of vectors x makes codes (x - mean) @ (matrix * weights) of norm 1. map.npz and map.safetensors
-    contain these three, map.npy one matrix for (x, 1), and codes.sql a function codes(vector) for PostgreSQL with
-    pgvector. A sentence-transformers folder turns texts into codes, without eigenmap if the model is linear.
+    contain these three, map.npy one matrix for (x, 1), and codes.sql a function for PostgreSQL with pgvector, named
+    after the file: codes(vector). A sentence-transformers folder turns texts into codes, without eigenmap if the model
+    is linear.
 
     encoder.pth contains the weights of a ResNet without its projector, to fine-tune it elsewhere.
     """
@@ -161,11 +162,14 @@ def _export_folder(
 
 def _export_model(run: str, to: Path, dim: int | None, side: Side | None, force: bool) -> str:
     from eigenmap.export import export_map, export_onnx
+    from eigenmap.formats.linear_map import sql_name
 
     if to.suffix != ".onnx":
         numbers = export_map(run, to, dim, None if side is None else side.value, overwrite=force)
-        first = " of norm 1" if numbers.unit and to.suffix != ".sql" else ""
-        return f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers{first}."
+        said = f"codes of {numbers.n_components} features from vectors of {numbers.n_features} numbers"
+        if to.suffix == ".sql":
+            return f"function {sql_name(to.stem)}(vector), {said}."
+        return f"{said} of norm 1." if numbers.unit else f"{said}."
     difference = export_onnx(run, to, dim, None if side is None else side.value, overwrite=force)
     if difference is None:
         return "not compared with the model, because onnxruntime is not installed."

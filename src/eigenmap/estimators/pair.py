@@ -35,7 +35,8 @@ class PairEigenmap(ModelEstimator):
 
     Args:
         n_components: number of features; None means as many as both sides have.
-        solver: "linear" (closed form), or "neural": residual heads that start at the linear solution.
+        solver: "linear" (closed form), or "neural": residual heads that start at the linear solution, and are kept if
+            their features share more on held-out pairs.
         ridge: regularisation in units of the mean variance of a feature, or "auto" to choose it on a held-out tenth of
             the pairs. The neural solver always holds out a tenth.
         settings: settings of the neural solver, such as {"steps": 2000, "width": 1024}; see

@@ -23,8 +23,8 @@ def advice_curves(advice: Advice) -> Figure:
     return retrieval_curves({"": curves}, metric=f"recall@{advice.top} of full length")
 
 
-def advice_page(name: str, n_features: int, advice: Advice) -> Page:
-    """Return the page about items with this many features each."""
+def advice_page(name: str, n_features: int, advice: Advice, learned: bool = False) -> Page:
+    """Return the page about items with this many features each; `learned` if they are codes of a model."""
     chosen = advice.chosen
     glance = [
         (f"{advice.items:,}", "items"),
@@ -39,12 +39,14 @@ def advice_page(name: str, n_features: int, advice: Advice) -> Page:
         Section("At a glance", [report.key_figures(glance), *map(report.paragraph, map(_sentence, advice.remarks))])
     ]
     if advice.prefixes:
-        caption = (
-            f"Share of the {advice.top} nearest items by all features that codes of each length find, in a sample. If "
-            "principal components are ahead of the first features, the features are not in order; eigenmap fit "
+        share = f"Share of the {advice.top} nearest items by all features that codes of each length find, in a sample."
+        order = (
+            "Principal components may be ahead: features of a model are sorted by what pairs share, not by this share."
+            if learned
+            else "If principal components are ahead of the first features, the features are not in order; eigenmap fit "
             "vectors orders them."
         )
-        sections.append(Section("Recall by length", [report.figure(advice_curves(advice), caption)]))
+        sections.append(Section("Recall by length", [report.figure(advice_curves(advice), f"{share} {order}")]))
     sections.append(
         Section(
             "Searches",

@@ -107,23 +107,33 @@ class Heads:
         return network
 
     @torch.no_grad()
-    def best(self, linear: PairAlignment, say: LogFunction) -> Neural | None:
+    def best(self, say: LogFunction) -> Neural | None:
         """Return the trained heads with their alignment; None unless they beat the linear codes on held-out pairs."""
+        linear = self.linear
         self.network.eval()
         found = collect(_thinned(self.pairs), Both(self.output, _output(self.right, self.spec.plain)))
         best = self._aligned(found)
         table = {**linear.scores, "ours": best.scores["ours"], "linear": linear.scores["ours"]}
         neural = replace(best, winner="neural", pairs=linear.pairs, scores=table)
-        kept = neural.quality > linear.quality + ROUNDING
-        name = {"ndcg@10": "nDCG@10", "vamp-2": "VAMP-2"}[linear.metric]
+        name, with_head, without = self._compared(neural)
+        kept = with_head > without + ROUNDING
         say(
-            f"Mean {name} on held-out pairs: {neural.quality:.3f} with the neural head, {linear.quality:.3f} without; "
+            f"{name} on held-out pairs: {with_head:.3f} with the neural head, {without:.3f} without; "
             f"it is {'kept' if kept else 'left out'}."
         )
         if not kept:
             return None
         left = self._side(self.left, best.left)
         return Neural(neural, (left, self._side(self.right, best.right) if self.two_spaces else None))
+
+    def _compared(self, neural: PairAlignment) -> tuple[str, float, float]:
+        """Return the measure by which heads are kept, and its values with and without them."""
+        linear = self.linear
+        if self.spec.plain and self.pairs.series is None:  # singular functions are to be shared, not to find partners
+            shared = [float(one.correlations.clamp(min=0).square().sum()) for one in (neural, linear)]
+            return "Sum of squared correlations", shared[0], shared[1]
+        name = {"ndcg@10": "Mean nDCG@10", "vamp-2": "Mean VAMP-2"}[linear.metric]
+        return name, neural.quality, linear.quality
 
     def _aligned(self, found: Collected) -> PairAlignment:
         """Return the alignment of the trained features, scored on held-out pairs."""

@@ -358,7 +358,7 @@ class VectorTask:
         found: dict[str, Any] = {}
 
         def code(say: LogFunction) -> Code:
-            best = None if heads is None else heads.best(self.linear, say)
+            best = None if heads is None else heads.best(say)
             found["best"] = self.linear if best is None else best.alignment
             found["output"] = None if best is None or heads is None else heads.output
             if best is None:

@@ -70,7 +70,8 @@ def solve(
     """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
     align = partial(aligned, at_most=at_most)
-    if unit is not None or pairs.series is not None or one_norm(pairs):
+    same = one_norm(pairs)
+    if unit is not None or pairs.series is not None or same:
         way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
         return align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
     # If norms differ, try both ways and choose on held-out pairs.
@@ -125,13 +126,16 @@ def aligned(
 
 
 def one_norm(pairs: VectorPairs) -> bool:
-    """Tell whether all rows have about the same norm, so that scaling changes nothing."""
+    """Tell whether all rows have about the same norm, so that scaling changes nothing; raise if norms overflow."""
+    same = True
     for side in (pairs.left, pairs.right):
         rows = side.take(np.linspace(0, len(side) - 1, min(len(side), _SAMPLED_NORMS)).astype(np.int64))
-        norms = np.linalg.norm(rows.astype(np.float64), axis=1)
-        if norms.std() > _ONE_NORM * norms.mean():
-            return False
-    return True
+        with np.errstate(over="ignore"):
+            norms = np.linalg.norm(rows.astype(np.float64), axis=1)
+        if not np.isfinite(norms).all():
+            raise EigenmapError(f"{side.name} contains numbers too large to compute with; scale them down.")
+        same = same and bool(norms.std() <= _ONE_NORM * norms.mean())
+    return same
 
 
 def _longest(pairs: VectorPairs, found: Collected, two_spaces: bool, asked: int | None, say: Say, at_most: bool) -> int:

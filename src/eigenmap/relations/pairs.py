@@ -351,17 +351,20 @@ def _require_equal_lengths(x: Vectors, y: Vectors) -> None:
 
 
 def _all_equal(x: Vectors, y: Vectors) -> bool:
-    """Tell whether a sample of rows is the same on both sides."""
+    """Tell whether all rows are the same on both sides; a sample is compared first, which is nearly always enough."""
     if x.n_features != y.n_features:
         return False
     rows = _some_rows(x)
-    return bool((x.array[rows] == y.array[rows]).all())
+    if not (x.array[rows] == y.array[rows]).all():
+        return False
+    return all((a == b).all() for a, b in zip(x.blocks(), y.blocks(), strict=True))
 
 
 def _require_different_rows(x: Vectors) -> None:
-    """Raise if all rows of a sample are the same."""
-    found = x.array[_some_rows(x)]
-    if len(found) > 1 and (found == found[0]).all():
+    """Raise if all rows are the same; a sample is compared first, which is nearly always enough."""
+    first = x.array[:1]
+    same = bool((x.array[_some_rows(x)] == first).all()) and all((rows == first).all() for rows in x.blocks())
+    if same and len(x) > 1:
         raise EigenmapError(f"All rows of {x.name} are the same, so there is nothing to learn.")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -33,6 +36,29 @@ def test_canonical_variates_have_the_correlations_of_scikit_learn() -> None:
         for encode in (rivals.cca(both, 0), _sklearn(both)))  # fmt: skip
     correlations = [[np.corrcoef(a, b)[0, 1] for a, b in zip(x.T, y.T, strict=True)] for x, y in (ours, theirs)]
     np.testing.assert_allclose(correlations[0], sorted(correlations[1], reverse=True), atol=5e-3)
+
+
+def test_codes_of_cca_zoo_are_those_of_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CCA:
+        """What cca-zoo's class takes and returns."""
+
+        def __init__(self, n_components: int) -> None:
+            self.count = n_components
+
+        def fit(self, views: list[np.ndarray]) -> CCA:
+            assert [view.dtype for view in views] == [np.float64] * 2
+            return self
+
+        def transform(self, views: list[np.ndarray]) -> list[np.ndarray]:
+            return [views[0][:, : self.count], -views[1][:, : self.count]]
+
+    monkeypatch.setitem(sys.modules, "cca_zoo", ModuleType("cca_zoo"))
+    monkeypatch.setitem(sys.modules, "cca_zoo.linear", module := ModuleType("cca_zoo.linear"))
+    module.CCA = CCA  # type: ignore[attr-defined]
+    both = pairs()
+    encode = rivals.cca_zoo(both, 0)
+    np.testing.assert_allclose(encode(both.left, "left", 4), both.left[:, :4])
+    np.testing.assert_allclose(encode(both.right, "right", 4), -both.right[:, :4])
 
 
 def _sklearn(both: Pairs):  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.common import harness
 from benchmarks.common.plan import Place
-from benchmarks.vectors import goals, searched, study, tables
+from benchmarks.vectors import RESULTS, goals, quantised, searched, study, tables
 from benchmarks.vectors.found import Found
 
 
@@ -79,6 +79,46 @@ def test_what_was_tried_is_told_of_goals_that_are_not_met(tmp_path: Path) -> Non
             harness.write(tmp_path / f"emoji-s{seed}.json", result(scores, seed, pairs=9, test=9))
         (lines,) = [each for each in searched.tried(Found(tmp_path)) if not each.startswith("##")]
         assert ("- Emoji" in lines) is told
+
+
+def test_the_page_tells_what_was_tried_for_every_goal_that_is_missed() -> None:
+    found = Found(RESULTS)
+    missed = [goal.words for goal in goals.goals(found) if goal.met is False]
+    told = [start for starts in searched.attempts(found) for start in starts]
+    assert missed and all(any(words.startswith(start) for start in told) for words in missed)
+
+
+def bytes_of(scores: dict[str, float], seed: int = 0) -> dict[str, Any]:
+    """A result of quantisers with the same score at 16, 32 and 96 bytes."""
+    every = {f"{name} @ {n}": {n: value} for name, value in scores.items() for n in (16, 32, 96)}
+    made = result(every, seed, test=9, documents=99)
+    for row in made["rows"]:
+        row["build_cpu_seconds"] = 1.0
+        for score in row["scores"].values():
+            score["recall of nearest"] = 0.5
+    return made
+
+
+def test_the_lead_in_few_bytes_is_divided_into_codes_and_quantiser(tmp_path: Path) -> None:
+    scores = {"ours": 0.6, "ours without pairs": 0.52, "opq": 0.5}
+    harness.write(tmp_path / "storage-s0.json", bytes_of(scores))
+    assert "Our lead" not in "\n".join(quantised.words(Found(tmp_path)))
+    harness.write(tmp_path / "storage-s0.json", bytes_of({**scores, "opq on our codes": 0.57}))
+    told = "\n".join(quantised.words(Found(tmp_path)))
+    assert "OPQ gains +0.070 / +0.070 / +0.070 nDCG@10 if it quantises our codes instead of the vectors" in told
+    assert "another +0.030 / +0.030 / +0.030 on the same codes. Without any pairs, ours gains +0.020 / " in told
+    assert "| OPQ on our codes from pairs | 0.570 |" in told
+
+
+def test_quantisers_are_compared_on_our_codes_too(tmp_path: Path) -> None:
+    others = dict.fromkeys(goals.RIVALS, 0.5)
+    same = {f"{name} on our codes": 0.57 for name in others}
+    for best, met in ((0.59, True), (0.61, False)):
+        scores = {"ours": 0.6, **others, **same, "turboquant on our codes": best}
+        harness.write(tmp_path / "storage-s0.json", bytes_of(scores))
+        first, fair = (goal for goal in goals.goals(Found(tmp_path)) if goal.words.startswith("16 bytes per vector, f"))
+        assert first.met is True and "against 0.500 of pq" in first.figures
+        assert fair.met is met and f"against {best:.3f} of turboquant on our codes" in fair.figures
 
 
 def test_a_length_that_some_splits_lack_has_no_figure(tmp_path: Path) -> None:

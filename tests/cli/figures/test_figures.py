@@ -153,7 +153,14 @@ def test_a_report_of_vectors_and_of_an_index_shows_what_short_codes_keep(tmp_pat
     assert measured["items"] == 300 and measured["prefixes"][0]["prefix"] > measured["prefixes"][0]["random"]
     succeed("index", tmp_path / "x.npy", "--out", tmp_path / "x.index")
     succeed("report", tmp_path / "x.index", "--out", tmp_path / "y.html")
-    assert "x.index" in (tmp_path / "y.html").read_text()
+    page = (tmp_path / "y.html").read_text()
+    assert "x.index" in page and "eigenmap fit vectors orders them" in page
+    codes = CodeIndex(12, fingerprint="f" * 64)
+    codes.add(np.load(tmp_path / "x.npy"), range(300))
+    codes.save(tmp_path / "codes.index")
+    succeed("report", tmp_path / "codes.index", "--out", tmp_path / "z.html")
+    page = (tmp_path / "z.html").read_text()
+    assert "sorted by what pairs share" in page and "orders them" not in page  # they are in order already
     with CodeIndex.open(tmp_path / "x.index") as index:
         assert index.advice is None  # a report changes nothing
     for option, value in (("--data", tmp_path), ("--queries", tmp_path), ("--metric", "mrr")):

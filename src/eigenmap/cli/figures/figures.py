@@ -215,7 +215,8 @@ def _report_items(source: Path, page: Path, json: Path | None, *, force: bool, q
     check_files(force, page, json)
     with codes_at(str(source), None) as opened:
         advice = advise(opened, say=log_function(quiet))  # unlike `opened.advise`, leaves the stored advice alone
-        print_result(str(write(advice_page(source.resolve().name, opened.n_components, advice), page)))
+        made = advice_page(source.resolve().name, opened.n_components, advice, learned=opened.fingerprint is not None)
+        print_result(str(write(made, page)))
     if json is not None:
         write_json_output(json, {"measured": "search settings", "index": str(source), **advice.as_json()})
 
