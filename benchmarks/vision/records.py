@@ -1,16 +1,18 @@
 """One long run of the vision study: train with checkpoints, pause when time is up, measure at the end.
 
-    python -m benchmarks vision run --stage records --data FOLDER --results R -- --until $(($(date +%s) + 540))
+    python -m benchmarks vision run --stage records --data FOLDER --results R --seconds 560
 
-A run that is paused leaves its checkpoint in R/runs/NAME and a small one in R/NAME.carry. The same command continues
-it, from the first on the same machine, or from the second on another (`carry.py` says what is lost). The result is
-written after the last epoch. Candidates hold out a tenth of the training images, by which the best of them is chosen
-(kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing is chosen on
-test images.
+A run that would take longer pauses in time. It leaves its checkpoint in R/runs/NAME and a small one in R/NAME.carry.00,
+R/NAME.carry.01 and so on. The same command continues it, from the first on the same machine, or from the others on
+another (`carry.py` says what is lost). A run that is killed loses the epochs since its last checkpoint.
+
+The result is written after the last epoch. Candidates hold out a tenth of the training images, by which the best of
+them is chosen (kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing
+is chosen on test images.
 
 If the rate of the records is constant until its decay in the last fifth, a longer one is at first the same run as a
 shorter one. It then continues from the last checkpoint of that one before the decay: R/runs/NAME/before-decay.pt, or
-R/NAME.before-decay.carry on another machine. Its seconds include what it shares.
+R/NAME.before-decay.carry.00 and so on, on another machine. Its seconds include what it shares.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,6 +31,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import harness
+from benchmarks.common.sweep import PAUSED
 from benchmarks.vision import carry
 from benchmarks.vision.jobs import BETWEEN, Job
 from benchmarks.vision.measure import Target, Trained, accuracy, target
@@ -53,7 +57,7 @@ PROTOCOL = (
 )
 
 
-UNDECAYED, CARRIED = "before-decay.pt", ".before-decay.carry"
+UNDECAYED, UNDECAYED_CARRIED = "before-decay.pt", ".before-decay.carry"
 
 
 class PausedError(Exception):
@@ -61,19 +65,22 @@ class PausedError(Exception):
 
 
 class Checkpoints(Silent):
-    """Keeps a copy of one checkpoint, and ends a run just after its first own one at which a time has passed."""
+    """Keeps a copy of one checkpoint, and ends a run after one of its own if the next would come too late."""
 
     def __init__(self, folder: Path, until: float, every: int, kept: int) -> None:
-        self.folder, self.until, self.every, self.kept, self.first = folder, until, every, kept, 0
+        self.folder, self.until, self.every, self.kept = folder, until, every, kept
+        self.first, self.last = 0, 0.0
 
     def start(self, step: int, steps: int) -> None:
-        self.first = step
+        self.first, self.last = step, now()
 
     def advance(self, step: int) -> None:
         if step == self.kept + 1 and self.kept:
             shutil.copyfile(self.folder / CHECKPOINT, self.folder / UNDECAYED)
-        if step - 1 > self.first and step % self.every == 1 and now() > self.until:
-            raise PausedError(f"paused at step {step - 1}")
+        if step - 1 > self.first and step % self.every == 1:
+            took, self.last = now() - self.last, now()
+            if self.last + took > self.until:
+                raise PausedError(f"paused at step {step - 1}")
 
 
 @dataclass(frozen=True)
@@ -135,13 +142,19 @@ def measure(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:
 
 def continue_shorter(job: Job, results: Path, folder: Path) -> None:
     """Put the last checkpoint of a shorter record before its decay into a folder, from which a longer one continues."""
-    there, carried = results / "runs" / job.name, results / f"{job.name}{CARRIED}"
+    there, carried = results / "runs" / job.name, results / f"{job.name}{UNDECAYED_CARRIED}"
     folder.mkdir(parents=True, exist_ok=True)
     if (there / UNDECAYED).is_file():
         shutil.copyfile(there / METRICS_FILE, folder / METRICS_FILE)
         shutil.copyfile(there / UNDECAYED, folder / CHECKPOINT)
-    elif carried.is_file():
+    elif carry.parts(carried):
         carry.unpack(carried, folder / CHECKPOINT)
+
+
+def pack(checkpoint: Path, file: Path) -> None:
+    """Write a checkpoint, if there is one, in parts small enough to be carried to another machine."""
+    if checkpoint.is_file():
+        print(f"{file.name}: {carry.pack(checkpoint, file) / 2**20:.1f} MiB", flush=True)
 
 
 def main() -> None:
@@ -152,22 +165,25 @@ def main() -> None:
     job = given_job(given)
     if now() > given.until:
         print(f"{job.name}: not begun, time is up", flush=True)
-        return
+        sys.exit(PAUSED)
     folder, carried = given.results / "runs" / job.name, given.results / f"{job.name}.carry"
+    undecayed = given.results / f"{job.name}{UNDECAYED_CARRIED}"
     if not (folder / CHECKPOINT).is_file():
-        if carried.is_file():
+        if carry.parts(carried):
             carry.unpack(carried, folder / CHECKPOINT)
         elif (shorter := job.shorter()) is not None:
             continue_shorter(shorter, given.results, folder)
     try:
         result = run(job, given.data, folder, until=given.until, compiled=not given.eager)
     except PausedError as pause:
-        carry.pack(folder / CHECKPOINT, carried)
-        print(f"{job.name}: {pause}; {carried.stat().st_size / 2**20:.1f} MiB to carry", flush=True)
-        return
+        print(f"{job.name}: {pause}", flush=True)
+        pack(folder / CHECKPOINT, carried)
+        pack(folder / UNDECAYED, undecayed)
+        sys.exit(PAUSED)
     harness.write(given.results / f"{job.name}.json", result)
-    if (folder / UNDECAYED).is_file():
-        carry.pack(folder / UNDECAYED, given.results / f"{job.name}{CARRIED}")
+    pack(folder / UNDECAYED, undecayed)
+    for part in carry.parts(carried):
+        part.unlink()
     kept = ("collapsed", "knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test", "linear_sgd_test")
     print(job.name, {name: result[name] for name in kept if name in result}, flush=True)
 

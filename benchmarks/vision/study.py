@@ -74,6 +74,7 @@ def jobs(place: Place) -> Iterator[Job]:
             stage=stage,
             needs=tuple(f"{name}.npz" for name in (run.data, run.set.transfer) if name is not None),
             gpu=True,
+            pausable=run.part in LONG,
             done=done,
             waits_for="" if done or run in ready else "its rate",
         )
@@ -84,6 +85,7 @@ def words_of(run: Run) -> tuple[str, ...]:
     """The options that describe a training run."""
     values = {"set": run.data, "method": run.method, "rate": run.rate, "epochs": run.epochs, "seed": run.seed}
     values |= {"components": run.n_components, "batch-size": run.batch_size, "part": run.part}
+    values |= {"until": "{until}"} if run.part in LONG else {}
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
     return ("--data", "{data}", "--results", "{results}", *words)
 
