@@ -35,8 +35,7 @@ def pack(path: Path, file: Path) -> int:
         checkpoint.save(replace(found, optimizer={**found.optimizer, "state": {}}), small)
         with small.open("rb") as source, gzip.open(packed, "wb", compresslevel=1) as target:
             shutil.copyfileobj(source, target)
-        for old in parts(file):
-            old.unlink()
+        remove(file)
         with packed.open("rb") as whole:
             for number, part in enumerate(iter(lambda: whole.read(PART), b"")):
                 file.with_name(f"{file.name}.{number:02}").write_bytes(part)
@@ -46,6 +45,12 @@ def pack(path: Path, file: Path) -> int:
 def parts(file: Path) -> list[Path]:
     """Return the parts of a packed checkpoint in order; none if there is none."""
     return sorted(file.parent.glob(f"{file.name}.[0-9][0-9]"))
+
+
+def remove(file: Path) -> None:
+    """Delete a packed checkpoint."""
+    for part in parts(file):
+        part.unlink()
 
 
 def unpack(file: Path, path: Path) -> None:

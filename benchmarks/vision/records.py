@@ -55,9 +55,7 @@ PROTOCOL = (
     "CIFAR-10, ResNet-18, final epoch; kNN (200 neighbours) and linear probes among all training images; the code is "
     "the stored one, of both outputs; {share} of the training images are not trained on"
 )
-
-
-UNDECAYED, UNDECAYED_CARRIED = "before-decay.pt", ".before-decay.carry"
+UNDECAYED = "before-decay.pt"
 
 
 class PausedError(Exception):
@@ -140,21 +138,59 @@ def measure(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:
     return result
 
 
-def continue_shorter(job: Job, results: Path, folder: Path) -> None:
-    """Put the last checkpoint of a shorter record before its decay into a folder, from which a longer one continues."""
-    there, carried = results / "runs" / job.name, results / f"{job.name}{UNDECAYED_CARRIED}"
-    folder.mkdir(parents=True, exist_ok=True)
-    if (there / UNDECAYED).is_file():
-        shutil.copyfile(there / METRICS_FILE, folder / METRICS_FILE)
-        shutil.copyfile(there / UNDECAYED, folder / CHECKPOINT)
-    elif carry.parts(carried):
-        carry.unpack(carried, folder / CHECKPOINT)
+@dataclass(frozen=True)
+class Files:
+    """Checkpoints of a run: its own in a folder, and small copies that can be carried to another machine."""
 
+    job: Job
+    results: Path
 
-def pack(checkpoint: Path, file: Path) -> None:
-    """Write a checkpoint, if there is one, in parts small enough to be carried to another machine."""
-    if checkpoint.is_file():
-        print(f"{file.name}: {carry.pack(checkpoint, file) / 2**20:.1f} MiB", flush=True)
+    @property
+    def folder(self) -> Path:
+        return self.results / "runs" / self.job.name
+
+    @property
+    def carried(self) -> Path:
+        return self.results / f"{self.job.name}.carry"
+
+    @property
+    def undecayed(self) -> Path:
+        """Return the small copy of the last checkpoint before the decay, from which a longer run continues."""
+        return self.results / f"{self.job.name}.before-decay.carry"
+
+    @property
+    def shorter(self) -> Files | None:
+        shorter = self.job.shorter()
+        return None if shorter is None else replace(self, job=shorter)
+
+    def begin(self) -> None:
+        """Put the checkpoint from which the run continues into its folder, if there is any."""
+        if (self.folder / CHECKPOINT).is_file():
+            return
+        if carry.parts(self.carried):
+            carry.unpack(self.carried, self.folder / CHECKPOINT)
+        elif self.shorter is not None:
+            self.shorter.hand_on(self.folder)
+
+    def hand_on(self, folder: Path) -> None:
+        """Put the last checkpoint before the decay into the folder of a longer run."""
+        if (self.folder / UNDECAYED).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.folder / METRICS_FILE, folder / METRICS_FILE)
+            shutil.copyfile(self.folder / UNDECAYED, folder / CHECKPOINT)
+        elif carry.parts(self.undecayed):
+            carry.unpack(self.undecayed, folder / CHECKPOINT)
+
+    def pack(self, *, finished: bool) -> None:
+        """Make the small copies that are needed from now on, and remove the others."""
+        if finished:
+            carry.remove(self.carried)
+        else:
+            carry.pack(self.folder / CHECKPOINT, self.carried)
+        if (self.folder / UNDECAYED).is_file():
+            carry.pack(self.folder / UNDECAYED, self.undecayed)
+        if self.shorter is not None:
+            carry.remove(self.shorter.undecayed)
 
 
 def main() -> None:
@@ -166,24 +202,16 @@ def main() -> None:
     if now() > given.until:
         print(f"{job.name}: not begun, time is up", flush=True)
         sys.exit(PAUSED)
-    folder, carried = given.results / "runs" / job.name, given.results / f"{job.name}.carry"
-    undecayed = given.results / f"{job.name}{UNDECAYED_CARRIED}"
-    if not (folder / CHECKPOINT).is_file():
-        if carry.parts(carried):
-            carry.unpack(carried, folder / CHECKPOINT)
-        elif (shorter := job.shorter()) is not None:
-            continue_shorter(shorter, given.results, folder)
+    files = Files(job, given.results)
+    files.begin()
     try:
-        result = run(job, given.data, folder, until=given.until, compiled=not given.eager)
+        result = run(job, given.data, files.folder, until=given.until, compiled=not given.eager)
     except PausedError as pause:
+        files.pack(finished=False)
         print(f"{job.name}: {pause}", flush=True)
-        pack(folder / CHECKPOINT, carried)
-        pack(folder / UNDECAYED, undecayed)
         sys.exit(PAUSED)
     harness.write(given.results / f"{job.name}.json", result)
-    pack(folder / UNDECAYED, undecayed)
-    for part in carry.parts(carried):
-        part.unlink()
+    files.pack(finished=True)
     kept = ("collapsed", "knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test", "linear_sgd_test")
     print(job.name, {name: result[name] for name in kept if name in result}, flush=True)
 

@@ -92,8 +92,10 @@ def test_a_longer_record_continues_a_shorter_one_from_before_its_decay(
     assert history[0]["step"] < 20 * 4 < history[-1]["step"]
     for file in (shared / "runs").rglob("*.pt"):  # another machine has the small files alone
         file.unlink()
-    records.continue_shorter(short, shared, shared / "runs" / long.name)
-    assert load(shared / "runs" / long.name / "checkpoint.pt").step == 20 * 4
+    (shared / f"{long.name}.json").unlink()
+    assert not carry.parts(records.Files(short, shared).undecayed)  # of no more use
+    records.Files(replace(long, epochs=61), shared).begin()
+    assert load(shared / "runs" / long.name.replace("e60", "e61") / "checkpoint.pt").step == 50 * 4
 
 
 def test_a_record_paused_in_its_decay_leaves_the_start_of_the_next_one(
@@ -110,7 +112,7 @@ def test_a_record_paused_in_its_decay_leaves_the_start_of_the_next_one(
     there = results / "runs" / short.name
     assert load(there / "checkpoint.pt").step == load(there / "before-decay.pt").step == 30 * 4 == short.undecayed * 4
     (there / "before-decay.pt").unlink()
-    records.continue_shorter(short, results, results / "runs" / "longer")
+    records.Files(short, results).hand_on(results / "runs" / "longer")
     assert load(results / "runs" / "longer" / "checkpoint.pt").step == 30 * 4
 
 
