@@ -24,6 +24,8 @@ The last is that of 200 epochs (accuracy), of settings tried alone (candidates),
 LONG: tuple[Part, ...] = ("candidates", "records")
 """Parts whose runs keep checkpoints and can be paused (`records.py`)."""
 RECORD_EPOCHS = (200, 800, 1000)
+HELD_OUT: Mapping[str, float] = {"accuracy": 0.02, "records": 0.02}
+"""Share of the training images that are held out, for the alignment alone; a tenth where something is chosen."""
 WARM_UP, BETWEEN = 10, 10
 """Epochs of the warm-up of a record whose rate is then constant; epochs between two checkpoints of a long run."""
 
@@ -149,6 +151,11 @@ class Job:
             f"{self.part}-{self.data}-{self.method}-lr{self.rate:g}-e{self.epochs}"
             f"-k{self.n_components}-b{self.batch_size}-s{self.seed}"
         )
+
+    @property
+    def held_out(self) -> float:
+        """Share of the training images that are held out."""
+        return HELD_OUT.get(self.part, 0.1)
 
     @property
     def set(self) -> DataSet:

@@ -107,7 +107,7 @@ def training_seconds(job: Job) -> float:
     by_width *= METHODS[job.method].cost
     shorter = job.shorter()
     epochs = job.epochs - (shorter.undecayed if shorter else 0)
-    return epochs * 0.9 * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
+    return epochs * (1 - job.held_out) * job.set.train_images / IMAGES_PER_SECOND * by_size * max(1.0, by_width)
 
 
 def wall_seconds(job: Job, side_by_side: int = SIDE_BY_SIDE) -> float:

@@ -49,8 +49,6 @@ from eigenmap.training import CollapseError, DivergedError, TrainingConfig
 from eigenmap.training.progress import Silent
 from eigenmap.training.run import METRICS_FILE
 
-HELD_OUT = {"candidates": 0.1, "records": 0.02}
-"""Share of the training images that are held out, by part."""
 PROTOCOL = (
     "CIFAR-10, ResNet-18, final epoch; kNN (200 neighbours) and linear probes among all training images; the code is "
     "the stored one, of both outputs; {share} of the training images are not trained on"
@@ -94,7 +92,7 @@ class LongRun(RunOptions):
 def run(job: Job, data: Path, folder: Path, *, until: float = math.inf, compiled: bool = True) -> dict[str, Any]:
     """Train a job, or continue it from its folder, and measure it; raise `PausedError` if time is up before."""
     on = target(data, job.data)
-    images, share = on.train.images, HELD_OUT[job.part]
+    images, share = on.train.images, job.held_out
     recipe = job.recipe().but(compile=compiled)
     rows, held = split_held_out(len(images), fraction=share, seed=job.seed)
     image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
