@@ -55,9 +55,7 @@ PARTS = {
     "kernels": Part("benchmarks eigenfunctions run kernel-cost-cuda --again --results {out}/eigenfunctions", 90),
     "scale": Part("benchmarks graphs run graphs-scale --again --results {out}/graphs", 200, lines=40),
     "costs": Part("benchmarks graphs run --data {data} --stage cost --results {out}/graphs --seconds 100", 60),
-    "vision": Part(
-        f"benchmarks vision run {SWEEP} 4 --results {{out}}/vision -- --default-codes {{out}}/vision", 60, sweeps=True
-    ),
+    "vision": Part(f"benchmarks vision run {SWEEP} 4 --results {{out}}/vision", 60, sweeps=True),
     "graphs": Part(f"benchmarks graphs run {SWEEP} 8 --results {{out}}/graphs", 40, sweeps=True),
     "edges": Part(
         "benchmarks.graphs.edges sweep --data {data} --results {out}/graphs --seconds {seconds} --workers 13",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ class Job:
     """One run of a study: a module of the package, called with these words.
 
     `{data}`, `{results}` and `{device}` in the words stand for the folder of data, the folder for results and the
-    device of the run.
+    device of the run, `{until}` for the Unix time at which to pause.
     """
 
     name: str
@@ -33,13 +34,15 @@ class Job:
     """Whether it needs a GPU."""
     alone: bool = False
     """Whether it must run alone, because it is timed or adds rows to a shared file."""
+    pausable: bool = False
+    """Whether it pauses by itself at the time `{until}`, and continues when it is run again."""
     done: bool = False
     waits_for: str = ""
     """Result that must exist before it can start; empty if it can start now."""
 
     def command(self, place: Place, further: Iterable[str] = ()) -> list[str]:
         """Return the command that runs it."""
-        names = {"data": place.data, "results": place.results, "device": place.device}
+        names = {"data": place.data, "results": place.results, "device": place.device, "until": place.until}
         words = [word.format(**names) for word in self.words]
         return [sys.executable, "-m", f"benchmarks.{self.module}", *words, *further]
 
@@ -50,12 +53,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Place:
-    """Environment of jobs: folders of data and results, the device, and the number of jobs that share it."""
+    """Environment of jobs: folders of data and results, the device, the number of jobs that share it, their end."""
 
     results: Path
     data: Path | None = None
     device: str = "cuda"
     side_by_side: int = 1
+    until: float = math.inf
+    """Unix time at which jobs that can pause should do so."""
 
 
 class Study(Protocol):

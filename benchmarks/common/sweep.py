@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import ROOT
@@ -15,6 +16,10 @@ from benchmarks.common.sharing import without_sharing
 
 PAUSE = 0.5
 """Seconds between two checks of the processes."""
+PACKING = 20.0
+"""Seconds before the end of a sweep at which jobs that can pause should do so."""
+PAUSED = 75
+"""Exit code of a job that has paused; the next sweep continues it."""
 
 
 def sweep(
@@ -27,11 +32,12 @@ def sweep(
     """Run jobs in order and return the names of those that failed.
 
     `jobs` is called again whenever a job has ended, since its result may determine the next ones. A job that is done,
-    waits for something, lacks data or a GPU, or would take too long is left out. The output of jobs that run side by
-    side is written to .log files beside their results.
+    waits for something, lacks data or a GPU, or would take too long is left out; one that can pause may take long. The
+    output of jobs that run side by side is written to .log files beside their results.
     """
     place.results.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + seconds
+    place = replace(place, until=time.time() + seconds - PACKING)
     for line in left_out(jobs(), place):
         say(line)
     running: dict[Job, subprocess.Popen[bytes]] = {}
@@ -41,8 +47,9 @@ def sweep(
     while True:
         for job in [job for job, process in running.items() if process.poll() is not None]:
             code = running.pop(job).returncode
-            say(f"done   {job.name}" if code == 0 else f"FAILED {job.name}{_see(job, place)}")
-            failed += [job.name] if code else []
+            said = {0: "done  ", PAUSED: "paused"}.get(code, "FAILED")
+            say(f"{said} {job.name}" + (_see(job, place) if said == "FAILED" else ""))
+            failed += [job.name] if said == "FAILED" else []
             changed = True
         left = deadline - time.monotonic()
         for job in fitting(jobs(), running, started, place, left) if changed else ():
@@ -87,7 +94,8 @@ def fitting(jobs: Iterable[Job], running: Iterable[Job], started: set[str], plac
     for job in jobs:
         if any(other.alone for other in beside) or len(beside) >= place.side_by_side:
             return
-        if job.name in started or job.seconds > left or not runnable(job, place) or (job.alone and beside):
+        too_long = job.seconds > left and not (job.pausable and left > PACKING)
+        if job.name in started or too_long or not runnable(job, place) or (job.alone and beside):
             continue
         beside.append(job)
         yield job

@@ -1,16 +1,18 @@
 """One long run of the vision study: train with checkpoints, pause when time is up, measure at the end.
 
-    python -m benchmarks vision run --stage records --data FOLDER --results R -- --until $(($(date +%s) + 540))
+    python -m benchmarks vision run --stage records --data FOLDER --results R --seconds 560
 
-A run that is paused leaves its checkpoint in R/runs/NAME and a small one in R/NAME.carry. The same command continues
-it, from the first on the same machine, or from the second on another (`carry.py` says what is lost). The result is
-written after the last epoch. Candidates hold out a tenth of the training images, by which the best of them is chosen
-(kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing is chosen on
-test images.
+A run that would take longer pauses in time. It leaves its checkpoint in R/runs/NAME and a small one in R/NAME.carry.00,
+R/NAME.carry.01 and so on. The same command continues it, from the first on the same machine, or from the others on
+another (`carry.py` says what is lost). A run that is killed loses the epochs since its last checkpoint.
+
+The result is written after the last epoch. Candidates hold out a tenth of the training images, by which the best of
+them is chosen (kNN accuracy of the stored code); records hold out a fiftieth, since nothing is chosen any more. Nothing
+is chosen on test images.
 
 If the rate of the records is constant until its decay in the last fifth, a longer one is at first the same run as a
 shorter one. It then continues from the last checkpoint of that one before the decay: R/runs/NAME/before-decay.pt, or
-R/NAME.before-decay.carry on another machine. Its seconds include what it shares.
+R/NAME.before-decay.carry.00 and so on, on another machine. Its seconds include what it shares.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import math
 import shutil
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,6 +31,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import harness
+from benchmarks.common.sweep import PAUSED
 from benchmarks.vision import carry
 from benchmarks.vision.jobs import BETWEEN, Job
 from benchmarks.vision.measure import Target, Trained, accuracy, target
@@ -45,15 +49,11 @@ from eigenmap.training import CollapseError, DivergedError, TrainingConfig
 from eigenmap.training.progress import Silent
 from eigenmap.training.run import METRICS_FILE
 
-HELD_OUT = {"candidates": 0.1, "records": 0.02}
-"""Share of the training images that are held out, by part."""
 PROTOCOL = (
     "CIFAR-10, ResNet-18, final epoch; kNN (200 neighbours) and linear probes among all training images; the code is "
     "the stored one, of both outputs; {share} of the training images are not trained on"
 )
-
-
-UNDECAYED, CARRIED = "before-decay.pt", ".before-decay.carry"
+UNDECAYED = "before-decay.pt"
 
 
 class PausedError(Exception):
@@ -61,19 +61,22 @@ class PausedError(Exception):
 
 
 class Checkpoints(Silent):
-    """Keeps a copy of one checkpoint, and ends a run just after its first own one at which a time has passed."""
+    """Keeps a copy of one checkpoint, and ends a run after one of its own if the next would come too late."""
 
     def __init__(self, folder: Path, until: float, every: int, kept: int) -> None:
-        self.folder, self.until, self.every, self.kept, self.first = folder, until, every, kept, 0
+        self.folder, self.until, self.every, self.kept = folder, until, every, kept
+        self.first, self.last = 0, 0.0
 
     def start(self, step: int, steps: int) -> None:
-        self.first = step
+        self.first, self.last = step, now()
 
     def advance(self, step: int) -> None:
         if step == self.kept + 1 and self.kept:
             shutil.copyfile(self.folder / CHECKPOINT, self.folder / UNDECAYED)
-        if step - 1 > self.first and step % self.every == 1 and now() > self.until:
-            raise PausedError(f"paused at step {step - 1}")
+        if step - 1 > self.first and step % self.every == 1:
+            took, self.last = now() - self.last, now()
+            if self.last + took > self.until:
+                raise PausedError(f"paused at step {step - 1}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class LongRun(RunOptions):
 def run(job: Job, data: Path, folder: Path, *, until: float = math.inf, compiled: bool = True) -> dict[str, Any]:
     """Train a job, or continue it from its folder, and measure it; raise `PausedError` if time is up before."""
     on = target(data, job.data)
-    images, share = on.train.images, HELD_OUT[job.part]
+    images, share = on.train.images, job.held_out
     recipe = job.recipe().but(compile=compiled)
     rows, held = split_held_out(len(images), fraction=share, seed=job.seed)
     image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
@@ -133,15 +136,59 @@ def measure(trained: Trained, on: Target, held: Tensor) -> dict[str, float]:
     return result
 
 
-def continue_shorter(job: Job, results: Path, folder: Path) -> None:
-    """Put the last checkpoint of a shorter record before its decay into a folder, from which a longer one continues."""
-    there, carried = results / "runs" / job.name, results / f"{job.name}{CARRIED}"
-    folder.mkdir(parents=True, exist_ok=True)
-    if (there / UNDECAYED).is_file():
-        shutil.copyfile(there / METRICS_FILE, folder / METRICS_FILE)
-        shutil.copyfile(there / UNDECAYED, folder / CHECKPOINT)
-    elif carried.is_file():
-        carry.unpack(carried, folder / CHECKPOINT)
+@dataclass(frozen=True)
+class Files:
+    """Checkpoints of a run: its own in a folder, and small copies that can be carried to another machine."""
+
+    job: Job
+    results: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.results / "runs" / self.job.name
+
+    @property
+    def carried(self) -> Path:
+        return self.results / f"{self.job.name}.carry"
+
+    @property
+    def undecayed(self) -> Path:
+        """Return the small copy of the last checkpoint before the decay, from which a longer run continues."""
+        return self.results / f"{self.job.name}.before-decay.carry"
+
+    @property
+    def shorter(self) -> Files | None:
+        shorter = self.job.shorter()
+        return None if shorter is None else replace(self, job=shorter)
+
+    def begin(self) -> None:
+        """Put the checkpoint from which the run continues into its folder, if there is any."""
+        if (self.folder / CHECKPOINT).is_file():
+            return
+        if carry.parts(self.carried):
+            carry.unpack(self.carried, self.folder / CHECKPOINT)
+        elif self.shorter is not None:
+            self.shorter.hand_on(self.folder)
+
+    def hand_on(self, folder: Path) -> None:
+        """Put the last checkpoint before the decay into the folder of a longer run."""
+        if (self.folder / UNDECAYED).is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.folder / METRICS_FILE, folder / METRICS_FILE)
+            shutil.copyfile(self.folder / UNDECAYED, folder / CHECKPOINT)
+        elif carry.parts(self.undecayed):
+            carry.unpack(self.undecayed, folder / CHECKPOINT)
+
+    def pack(self, *, finished: bool) -> None:
+        """Make the small copies that are needed from now on, and remove the others."""
+        if finished:
+            carry.remove(self.carried)
+        else:
+            carry.pack(self.folder / CHECKPOINT, self.carried)
+        if (self.folder / UNDECAYED).is_file():
+            carry.pack(self.folder / UNDECAYED, self.undecayed)
+        if self.shorter is not None:
+            carry.remove(self.shorter.undecayed)
 
 
 def main() -> None:
@@ -152,22 +199,17 @@ def main() -> None:
     job = given_job(given)
     if now() > given.until:
         print(f"{job.name}: not begun, time is up", flush=True)
-        return
-    folder, carried = given.results / "runs" / job.name, given.results / f"{job.name}.carry"
-    if not (folder / CHECKPOINT).is_file():
-        if carried.is_file():
-            carry.unpack(carried, folder / CHECKPOINT)
-        elif (shorter := job.shorter()) is not None:
-            continue_shorter(shorter, given.results, folder)
+        sys.exit(PAUSED)
+    files = Files(job, given.results)
+    files.begin()
     try:
-        result = run(job, given.data, folder, until=given.until, compiled=not given.eager)
+        result = run(job, given.data, files.folder, until=given.until, compiled=not given.eager)
     except PausedError as pause:
-        carry.pack(folder / CHECKPOINT, carried)
-        print(f"{job.name}: {pause}; {carried.stat().st_size / 2**20:.1f} MiB to carry", flush=True)
-        return
+        files.pack(finished=False)
+        print(f"{job.name}: {pause}", flush=True)
+        sys.exit(PAUSED)
     harness.write(given.results / f"{job.name}.json", result)
-    if (folder / UNDECAYED).is_file():
-        carry.pack(folder / UNDECAYED, given.results / f"{job.name}{CARRIED}")
+    files.pack(finished=True)
     kept = ("collapsed", "knn_code_held_out", "knn_code_test", "knn_test", "linear_ridge_test", "linear_sgd_test")
     print(job.name, {name: result[name] for name in kept if name in result}, flush=True)
 

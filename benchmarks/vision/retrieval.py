@@ -56,15 +56,13 @@ def run(
     on = target(data, job.data)
     images = on.train.images
     recipe = job.recipe().but(compile=compiled)
-    # If nothing is chosen, a few held-out images for the alignment are enough.
-    fraction = 0.02 if job.part == "accuracy" else 0.1
-    rows, held = split_held_out(len(images), fraction=fraction, seed=job.seed)
+    rows, held = split_held_out(len(images), fraction=job.held_out, seed=job.seed)
     image = ImageInput(recipe.image_size or images.shape[-1], images.shape[1])
     queries = f"{'all' if on.queries == len(on.test) else 'the first'} {on.queries:,} test images"
     result: dict[str, Any] = {
         "benchmark": job.part,
-        "protocol": PROTOCOL.format(queries=queries, share=f"{fraction:.0%}"),
-        "held_out_share": fraction,
+        "protocol": PROTOCOL.format(queries=queries, share=f"{job.held_out:.0%}"),
+        "held_out_share": job.held_out,
         "job": asdict(job),
         "recipe": asdict(recipe),
         **harness.environment(),

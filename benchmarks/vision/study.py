@@ -10,7 +10,7 @@ from benchmarks import DOCS, ROOT
 from benchmarks.common.pages import renewed
 from benchmarks.common.plan import Job, Place, planned
 from benchmarks.vision import RESULTS, plan, transfer
-from benchmarks.vision.jobs import LONG
+from benchmarks.vision.jobs import LONG, METHODS
 from benchmarks.vision.jobs import Job as Run
 
 SIDE_BY_SIDE = plan.SIDE_BY_SIDE
@@ -41,13 +41,16 @@ TIMED = (
 """Speed of training, cost of evaluation, and other ways to compare codes."""
 
 
-SECONDS_OF_TRANSFER = {"cifar10": 190.0, "tiny80": 190.0, "coco": 130.0}
+SECONDS_OF_TRANSFER = {"cifar10": 156.0, "tiny80": 153.0, "coco": 91.0}
+"""Seconds of the default's training on each set, with four side by side (`transfer-*-s2.json`)."""
+SEARCHING = 45.0
+"""Seconds of a job of the transfer study besides its training; an estimate."""
 TRANSFER = tuple(
     Job(
         transfer.result_name(name, seed, method),
         "vision.transfer",
         ("--data", "{data}", "--results", "{results}", "--set", name, "--seed", str(seed), "--method", method),
-        seconds=seconds,
+        seconds=SEARCHING + METHODS[method].cost * seconds,
         stage="transfer",
         needs=("cifar10.npz", "tiny.npz", "coco.npz"),
         gpu=True,
@@ -74,6 +77,7 @@ def jobs(place: Place) -> Iterator[Job]:
             stage=stage,
             needs=tuple(f"{name}.npz" for name in (run.data, run.set.transfer) if name is not None),
             gpu=True,
+            pausable=run.part in LONG,
             done=done,
             waits_for="" if done or run in ready else "its rate",
         )
@@ -84,6 +88,7 @@ def words_of(run: Run) -> tuple[str, ...]:
     """The options that describe a training run."""
     values = {"set": run.data, "method": run.method, "rate": run.rate, "epochs": run.epochs, "seed": run.seed}
     values |= {"components": run.n_components, "batch-size": run.batch_size, "part": run.part}
+    values |= {"until": "{until}"} if run.part in LONG else {}
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
     return ("--data", "{data}", "--results", "{results}", *words)
 

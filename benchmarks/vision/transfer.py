@@ -46,7 +46,7 @@ from eigenmap.networks import code_rows
 from eigenmap.relations.images import split_held_out
 from eigenmap.spectrum import Alignment
 from eigenmap.spectrum.staged import staged_alignment
-from eigenmap.training import start
+from eigenmap.training import CollapseError, DivergedError, start
 
 EPOCHS, QUERIES, TOP, DRAWS = 50, 2_000, 1_000, 3
 SEARCHED = ("cifar10", "tiny80", "tiny20", "coco")
@@ -219,7 +219,11 @@ def run(
     on, ending = TRAINED[name]
     job = Job(on, method + ending, RATES[method], EPOCHS, seed, components)
     train, _ = load(data, name)
-    trained, rows, about = trained_problem(job, train, weights)
+    result = {"benchmark": "transfer", "protocol": PROTOCOL, "trained_on": name, "method": job.method, "seed": seed}
+    try:
+        trained, rows, about = trained_problem(job, train, weights)
+    except (CollapseError, DivergedError) as error:
+        return {**result, "collapsed": str(error), **harness.environment()}
     evidence = trained.evidence
     began = time.perf_counter()
     landed = align_outputs(evidence, ("encoder", "projector"), components)
@@ -242,11 +246,7 @@ def run(
         *(variants(evidence, components) if others else ()),
     ]
     return {
-        "benchmark": "transfer",
-        "protocol": PROTOCOL,
-        "trained_on": name,
-        "method": job.method,
-        "seed": seed,
+        **result,
         **about,
         "before": source,
         "alignment_seconds": seconds,

@@ -293,6 +293,12 @@ def test_without_training_there_must_be_something_to_order(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_frozen_encoder_that_is_constant_is_refused_before_training(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"encoder": Constant(), "steps": 10**9, "batch_size": 16, "device": "cpu"}
+    with pytest.raises(EigenmapError, match="encoder returns the same features for every image"):
+        fit_images(IMAGES, 6, freeze_encoder=True, out=tmp_path / "run", **given)
+
+
 def test_an_earlier_run_stays_whole_if_there_is_nothing_to_order(tmp_path: Path) -> None:
     fit(out=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

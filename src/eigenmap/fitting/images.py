@@ -22,10 +22,11 @@ from eigenmap.augment.views import policy as two_views
 from eigenmap.core.arguments import a_path, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
+from eigenmap.core.rows import spread
 from eigenmap.data import ImageSet, load_images
 from eigenmap.evaluation.monitor import classes_of, knn_monitor
 from eigenmap.fitting import pipeline
-from eigenmap.fitting.evidence import image_evidence, pairs_to_align
+from eigenmap.fitting.evidence import CONSTANT, image_evidence, pairs_to_align
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Problem
 from eigenmap.model import Eigenmap, EncoderSpec, ImageInput
@@ -213,6 +214,12 @@ class ImageTask:
         return max(1, round(steps))
 
     @property
+    def views(self) -> TwoViews:
+        """Views of the images, random and plain."""
+        image = self.image
+        return TwoViews(self.recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
+
+    @property
     def step_in_words(self) -> str:
         """Content of a step."""
         return f"{self.recipe.batch_size} images"
@@ -222,8 +229,7 @@ class ImageTask:
         recipe, seed = self.recipe, config.seed
         spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
         network = self.network(spec, seed)
-        image = self.image
-        views = TwoViews(recipe.views, image.view_size, image.standardisation, image.view_size / image.size)
+        views = self.views
         compile = config.compile and fabric.device.type == "cuda"
         share = fabric.global_rank, fabric.world_size
         pairs = ImagePairs(
@@ -281,7 +287,18 @@ class ImageTask:
             load_encoder_weights(network.encoder, self.weights)
         if self.frozen:
             freeze(network.encoder)
+            self._require_variety(network.encoder)
         return network
+
+    @torch.no_grad()
+    def _require_variety(self, encoder: nn.Module) -> None:
+        """Refuse a frozen encoder whose features are the same for every image, before a projector is trained on it."""
+        some = spread(len(self.pixels), 16)
+        aspects = None if self.aspects is None else self.aspects[some]
+        like = next(encoder.parameters(), torch.empty(0))
+        features = encoder(self.views.plain(self.pixels[some], aspects).to(like))
+        if bool((features == features[0]).all()):
+            raise EigenmapError(CONSTANT)
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be equal to resume a run."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,34 @@ def test_a_sweep_runs_what_fits_and_has_its_data(place: Place) -> None:
 def test_a_sweep_ends_in_time(place: Place) -> None:
     job = Job("late", "slow", seconds=float("-inf"))  # begun, however late it is
     assert run([job], place, seconds=0)[1] == ["start  late", "out of time: late"]
+
+
+def test_a_job_that_can_pause_may_take_longer_and_continues_in_the_next_sweep(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = Job("long", "pause", ("{until}",), seconds=10_000, pausable=True)
+    began = time.time()
+    monkeypatch.setitem(CODE, "pause", "import sys; sys.exit(75)")
+    for _ in range(2):
+        assert run([long], place) == ([], ["start  long", "paused long"])
+    assert run([long], place, seconds=sweep.PACKING)[1] == []  # it could not keep anything
+    monkeypatch.undo()
+    asked = replace(place, until=began + 600 - sweep.PACKING)
+    assert float(long.command(asked)[-1]) == began + 600 - sweep.PACKING
+    assert float(long.command(place)[-1]) == math.inf
+
+
+def test_jobs_are_told_when_to_pause(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def command(job: Job, place: Place, *_: object) -> list[str]:
+        asked.append(place.until)
+        return [sys.executable, "-c", ""]
+
+    monkeypatch.setattr(plan.Job, "command", command)
+    began = time.time()
+    run([Job("long", "good", pausable=True)], place, seconds=600)
+    assert began + 600 - sweep.PACKING <= asked[0] <= time.time() + 600 - sweep.PACKING
 
 
 def test_nothing_runs_beside_a_job_that_is_timed(place: Place) -> None:

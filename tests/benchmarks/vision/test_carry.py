@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.vision.carry import pack, unpack
+from benchmarks.common.errors import BenchmarkError
+from benchmarks.vision import carry
+from benchmarks.vision.carry import pack, parts, unpack
 from eigenmap.objectives import build
 from eigenmap.training import TrainingConfig, train
 from eigenmap.training.checkpoint import load
@@ -40,3 +42,23 @@ def test_a_carried_run_ends_close_to_the_uninterrupted_one(tmp_path: Path) -> No
     moved = [float((w - v).detach().norm()) for w, v in zip(whole.parameters(), ToyNetwork().parameters(), strict=True)]
     apart = [float((w - v).detach().norm()) for w, v in zip(whole.parameters(), there.parameters(), strict=True)]
     assert 0 < sum(apart) < 0.3 * sum(moved)
+
+
+def test_a_large_checkpoint_is_carried_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(ToyNetwork(), ToyRelation(), build("scl"), CONFIG, out=tmp_path / "run")
+    file = tmp_path / "run.carry"
+    size = pack(tmp_path / "run" / "checkpoint.pt", file)
+    monkeypatch.setattr(carry, "PART", size // 3 - 1)
+    assert pack(tmp_path / "run" / "checkpoint.pt", file) == size
+    found = parts(file)
+    assert [part.name for part in found] == [f"run.carry.{number:02}" for number in range(4)]
+    assert [part.stat().st_size for part in found[:3]] == [size // 3 - 1] * 3
+    unpack(file, tmp_path / "there" / "checkpoint.pt")
+    assert load(tmp_path / "there" / "checkpoint.pt").step == CONFIG.steps
+    for lost in (found[3], found[0]):
+        lost.unlink()
+        with pytest.raises(BenchmarkError, match=r"A part of .*run\.carry is missing"):
+            unpack(file, tmp_path / "there" / "checkpoint.pt")
+    monkeypatch.undo()
+    pack(tmp_path / "run" / "checkpoint.pt", file)
+    assert len(parts(file)) == 1  # none of the old ones

@@ -177,11 +177,12 @@ def test_records_wait_for_all_candidates_and_take_the_best_by_held_out_codes(res
     for place, job in enumerate(tried):
         assert list(plan.records(plan.Finished())) == tried
         finish(results, job, knn_code_held_out=0.9 if place == 2 else 0.8, knn_code_test=place / 10)
-    *same, first, second, third = plan.records(plan.Finished())
-    assert same == tried
-    assert [(job.method, job.epochs, job.part) for job in (first, second, third)] == [
-        (plan.CANDIDATES[2], epochs, "records") for epochs in (200, 800, 1000)
-    ]
+    for epochs in RECORD_EPOCHS:  # each waits for the one before it
+        *_, last = plan.records(plan.Finished())
+        assert (last.method, last.epochs, last.part) == (plan.CANDIDATES[2], epochs, "records")
+        finish(results, last)
+    found = list(plan.records(plan.Finished()))
+    assert found[: len(tried)] == tried and len(found) == len(tried) + 3
 
 
 @pytest.mark.parametrize(("held_out", "constant"), [(0.877, True), (0.87, False)])
@@ -191,10 +192,7 @@ def test_records_at_a_constant_rate_follow_one_another(results: Path, held_out: 
         finish(results, job, knn_code_held_out=score)
     found = [job for job in plan.records(plan.Finished()) if job.part == "records"]
     assert {job.method for job in found} == {plan.CONSTANT if constant else plan.CANDIDATES[1]}
-    assert [job.epochs for job in found] == ([200] if constant else [200, 800, 1000])
-    if constant:
-        finish(results, found[0])
-        assert [job.epochs for job in plan.records(plan.Finished()) if job.part == "records"] == [200, 800]
+    assert [job.epochs for job in found] == [200]
 
 
 def test_a_record_at_a_constant_rate_costs_what_it_adds() -> None:
@@ -228,7 +226,7 @@ def test_more_pixels_and_wider_codes_take_longer() -> None:
     # Four times the pixels, but the network halves them on each side.
     assert seconds("tiny") == pytest.approx((4 * plan.VIEWS_SHARE + 1 - plan.VIEWS_SHARE) * seconds("cifar10"))
     assert seconds("cifar10", 128) == seconds("cifar10") < seconds("cifar10", 8192)
-    # 50 epochs of CIFAR-10 took 177 seconds with four side by side.
+    # 50 epochs of CIFAR-10 took 154 to 167 seconds with four side by side.
     assert 4 * plan.training_seconds(Job("cifar10", "scl", 0.3, 50)) == pytest.approx(177, rel=0.05)
 
 

@@ -47,17 +47,18 @@ def test_a_remedys_rate_is_the_best_on_held_out_images_not_on_the_test(results: 
     store(results, plan.brief("scl-warm", first, batch_size=2048), **at(0.66, 0.50))
     store(results, plan.brief("scl-warm", second, batch_size=2048), **at(0.64, 0.60))
     text = "\n\n".join(large_batches(read(results), plan.Finished()))
-    assert cells(text, METHODS["scl-warm"].words) == [f"{second:g}, best of 3", "0.600", "0.400", "0.640"]
-    assert "**Missed**: the least loss is 0.070" in text
+    assert cells(text, METHODS["scl-warm"].words) == [f"{second:g}, best of 2", "0.600", "0.400", "0.640"]
+    assert "**Missed**: the best on held-out images (SGD, four tenths of the steps as warm-up) loses 0.070." in text
     assert f"Not run: {METHODS['scl-relative'].words}" in text
 
 
 def test_a_small_loss_at_the_large_batch_meets_the_goal(results: Path) -> None:
     store(results, plan.brief("scl", 0.75), **at(0.71, 0.67))
     store(results, plan.brief("scl-lamb", 0.005, batch_size=2048), **at(0.695, 0.6))
+    store(results, plan.brief("scl-relative", 0.75, batch_size=2048), **at(0.72, 0.5))  # better, but on test images
     store(results, plan.brief("scl-average", 0.375, batch_size=2048), collapsed="features are constant")
     text = "\n\n".join(large_batches(read(results), plan.Finished()))
-    assert "Met: the least loss is 0.015 (LAMB)." in text
+    assert "Met: the best on held-out images (LAMB) loses 0.015." in text
     assert cells(text, METHODS["scl-average"].words)[1:] == ["collapsed"] * 3
 
 
@@ -65,10 +66,10 @@ def test_records_are_of_the_candidate_that_is_best_on_held_out_images(results: P
     tried = list(plan.records(plan.Finished()))
     for place, job in enumerate(tried):
         store(results, job, knn_code_held_out=0.9 if place == 1 else 0.8, knn_code_test=0.95 - place / 100)
-    *_, first, second, third = plan.records(plan.Finished())
-    assert {job.method for job in (first, second, third)} == {plan.CANDIDATES[1]}
-    store(results, first, knn_code_test=0.886)
-    store(results, second, knn_code_test=0.909)
+    for accuracy in (0.886, 0.909):
+        *_, record = plan.records(plan.Finished())
+        assert record.method == plan.CANDIDATES[1]
+        store(results, record, knn_code_test=accuracy)
     text = "\n\n".join(records(read(results), plan.Finished()))
     assert cells(text, METHODS[plan.CANDIDATES[0]].words)[:2] == ["0.800", "0.950"]
     said = [line for line in text.splitlines() if line.startswith("- ")]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.vision import jobs, records, sets
+from benchmarks.common.sweep import PAUSED
+from benchmarks.vision import carry, jobs, records, sets
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
 from eigenmap.training.checkpoint import Checkpoint, load
@@ -41,28 +42,28 @@ def words(data: Path, *more: str, job: Job = JOB, results: Path | None = None) -
 def test_a_run_is_paused_at_a_checkpoint_and_carried_on_elsewhere(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", words(data, "--until", "5"))
-    records.main()
-    assert "time is up" in capsys.readouterr().out and not (data / "results").exists()
+    def paused(until: float) -> str:
+        """Run until a time on a clock that adds a second whenever it is read; return what is said."""
+        clock = iter(range(100))
+        monkeypatch.setattr(records, "now", lambda: float(next(clock)))
+        monkeypatch.setattr("sys.argv", words(data, "--until", str(until)))
+        with pytest.raises(SystemExit) as ended:
+            records.main()
+        assert ended.value.code == PAUSED
+        return capsys.readouterr().out
 
-    def begin() -> None:
-        clock = iter([0.0])  # time is up as soon as the run has begun
-        monkeypatch.setattr(records, "now", lambda: next(clock, 10.0))
-        records.main()
-
-    begin()
+    assert "time is up" in paused(until=-1.0) and not (data / "results").exists()
     results = data / "results"
     folder, carried = results / "runs" / JOB.name, results / f"{JOB.name}.carry"
-    assert "paused at step 40; " in capsys.readouterr().out  # ten epochs of four steps
+    assert "paused at step 40\n" in paused(until=3.5)  # ten epochs of four steps took a second, and end at 3
     assert load(folder / "checkpoint.pt").step == 40 and not (results / f"{JOB.name}.json").exists()
-    begin()  # the same machine
-    assert "paused at step 80; " in capsys.readouterr().out
+    assert "paused at step 80\n" in paused(until=2.0)  # the same machine; at least one checkpoint is written
     for file in folder.iterdir():
         file.unlink()
-    assert carried.is_file()
+    assert carry.parts(carried)
     monkeypatch.setattr("sys.argv", words(data))
-    records.main()  # another machine, which has the small file alone
-    assert "knn_code_test" in capsys.readouterr().out
+    records.main()  # another machine, which has the small files alone
+    assert "knn_code_test" in capsys.readouterr().out and not carry.parts(carried)
     assert (results / f"{JOB.name}.json").is_file() and load(folder / "checkpoint.pt").step == 88
 
 
@@ -89,10 +90,30 @@ def test_a_longer_record_continues_a_shorter_one_from_before_its_decay(
     assert all(torch.equal(continued.network[name], alone.network[name]) for name in alone.network)
     history = json.loads((shared / f"{long.name}.json").read_text())["history"]
     assert history[0]["step"] < 20 * 4 < history[-1]["step"]
-    for file in (shared / "runs").rglob("*.pt"):  # another machine has the small file alone
+    for file in (shared / "runs").rglob("*.pt"):  # another machine has the small files alone
         file.unlink()
-    records.continue_shorter(short, shared, shared / "runs" / long.name)
-    assert load(shared / "runs" / long.name / "checkpoint.pt").step == 20 * 4
+    (shared / f"{long.name}.json").unlink()
+    assert not carry.parts(records.Files(short, shared).undecayed)  # of no more use
+    records.Files(replace(long, epochs=61), shared).begin()
+    assert load(shared / "runs" / long.name.replace("e60", "e61") / "checkpoint.pt").step == 50 * 4
+
+
+def test_a_record_paused_in_its_decay_leaves_the_start_of_the_next_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "RECORD_EPOCHS", (40, 80))
+    short = Job("cifar10", "scl-wide-late", 0.01, 40, n_components=8, batch_size=36, part="records")
+    clock = iter(range(100))
+    monkeypatch.setattr(records, "now", lambda: float(next(clock)))
+    monkeypatch.setattr("sys.argv", words(data, "--until", "6.5", job=short))
+    with pytest.raises(SystemExit):
+        records.main()
+    results = data / "results"
+    there = results / "runs" / short.name
+    assert load(there / "checkpoint.pt").step == load(there / "before-decay.pt").step == 30 * 4 == short.undecayed * 4
+    (there / "before-decay.pt").unlink()
+    records.Files(short, results).hand_on(results / "runs" / "longer")
+    assert load(results / "runs" / "longer" / "checkpoint.pt").step == 30 * 4
 
 
 def test_a_run_measures_encoder_and_stored_code(data: Path) -> None:

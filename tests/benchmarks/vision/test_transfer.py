@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.common import harness
 from benchmarks.vision import RESULTS, criteria, criteria_tables, sample, sets, transfer, transfer_tables
 from benchmarks.vision.jobs import Job
 from benchmarks.vision.sets import DataSet
@@ -17,6 +18,7 @@ from eigenmap.evaluation.relevance import Relevance
 from eigenmap.evaluation.retrieval import retrieval
 from eigenmap.networks import code_rows
 from eigenmap.recipes import Recipe
+from eigenmap.training import CollapseError
 from tests.end_to_end.photos import pictures
 
 
@@ -104,6 +106,23 @@ def test_a_network_searches_every_set_and_leaves_a_sample(tmp_path: Path, monkey
     for row in found["rows"]:
         assert set(row["map"]) == set(transfer.SEARCHED) and all(0 <= value <= 1 for value in row["map"].values())
         assert row["criteria"]["partner found: InfoNCE"] <= 0 <= row["criteria"]["partner found: MRR"] <= 1
+
+
+def test_a_network_that_collapses_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def collapse(*_: object) -> None:
+        raise CollapseError("rank 1")
+
+    monkeypatch.setattr(transfer, "load", lambda *_: (None, None))
+    monkeypatch.setattr(transfer, "trained_problem", collapse)
+    result = transfer.run("coco", 3, tmp_path, method="paper")
+    assert result["collapsed"] == "rank 1" and "searched" not in result
+    assert transfer_tables.collapsed(tmp_path) == ""
+    harness.write(tmp_path / "transfer-coco-paper-s3.json", result)
+    assert transfer_tables.collapsed(tmp_path) == "Collapsed in training, and therefore without rows: paper on COCO."
+    assert transfer_tables.load(tmp_path)["coco"] == []
+    for path in RESULTS.glob("transfer-*.json"):
+        (tmp_path / path.name).symlink_to(path)
+    assert "paper on COCO." in transfer_tables.page(tmp_path)
 
 
 def test_criteria_know_a_code_that_finds_the_partner() -> None:
