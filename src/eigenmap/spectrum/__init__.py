@@ -25,6 +25,9 @@ disturbing long codes.
     alignment = best_alignment(fit, held_out, (psi_held, psi_plus_held))
     codes = alignment.apply(psi, dim=16)
 
+Codes of images are one map of both outputs of the network, encoder and projector, with a fixed ridge and t = 0
+(`staged`); `best_alignment` makes the others.
+
 In reading order: `moments` (C and A), `ritz` (the eigenproblem), `alignment` (codes, suggested lengths), `quality`
 (measures on held-out pairs), `choice` (`best_alignment`: ridge, order and t), `staged` (codes of both outputs).
 """
