@@ -53,6 +53,35 @@ def held(kind: str, path: Path) -> tuple[AbstractContextManager[object], str]:
     return (atomic_write if kind == "file" else atomic_path)(path / "file"), ".file.partial"
 
 
+@pytest.mark.parametrize("replace", [True, False])
+def test_where_there_are_no_locks_no_open_file_is_renamed(
+    no_locks: None, replace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows refuses that."""
+    renames: list[str] = []
+
+    def watched(name: str) -> None:
+        rename = getattr(os, name)
+
+        def renamed(source: str | Path, target: str | Path) -> None:
+            paths = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+            assert str(source) not in paths
+            renames.append(Path(target).name)
+            rename(source, target)
+
+        monkeypatch.setattr(os, name, renamed)
+
+    watched("replace")
+    watched("link")
+    monkeypatch.setattr("eigenmap.core.renames.renameat2", lambda *given: False)
+    with atomic_write(tmp_path / "a", replace=replace) as file:
+        file.write(b"content")
+    for write in (Path.touch, lambda path: (path.unlink(), path.touch())):
+        with atomic_path(tmp_path / "b") as partial:
+            write(partial)
+    assert renames == ["a", "b", "b"] and names(tmp_path) == ["a", "b"]
+
+
 @pytest.mark.parametrize("kind", ["folder", "open folder", "staging", "file", "whole"])
 def test_a_forked_process_does_not_keep_a_lock(kind: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
