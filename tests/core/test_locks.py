@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import threading
 import time
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.core import folders
+from eigenmap.core import files, folders
 from eigenmap.core.files import atomic_path, atomic_write
-from eigenmap.core.folders import BusyFolderError, folder_lock, staged_folder
+from eigenmap.core.folders import BusyFolderError, folder_lock, scratch_folder, staged_folder
 from eigenmap.search.open_folder import OpenFolder
+from eigenmap.training.metrics import MetricsFile
 
 
 @pytest.fixture
@@ -163,3 +165,37 @@ def test_writers_of_one_name_do_not_mix_where_there_are_no_locks(tmp_path: Path,
             thread.join()
         assert (folder / "a").read_bytes() in [b"%d" % who * 100 for who in range(8)]
     assert names(folder) == ([".a.partial"] if left else []) + ["a"]
+
+
+def test_folders_where_they_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows opens no folders, has no flock, and flushes only files that are open for writing."""
+    opened, flushed = os.open, os.fsync
+
+    def open_file(path: str | Path, *given: int, **more: int) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *given, **more)
+
+    def flush(descriptor: int) -> None:
+        assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        flushed(descriptor)
+
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)  # as there
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(files, "fcntl", None)
+    for module in (files, folders):
+        monkeypatch.setattr(module, "FOLDER", 0)
+        monkeypatch.setattr(module, "SYNCED", os.O_RDWR)
+    for content in ("old", "new"):
+        with staged_folder(tmp_path / "codes", replace=True) as staging:
+            (staging / "part").write_text(content)
+        assert (tmp_path / "codes" / "part").read_text() == content
+    with scratch_folder(tmp_path / "codes"), folder_lock(tmp_path / "codes") as lock:
+        assert not lock.is_real
+    with pytest.raises(FileNotFoundError), folder_lock(tmp_path / "missing"):
+        pass
+    metrics = MetricsFile(tmp_path / "metrics.jsonl")
+    metrics.write({"step": 1})
+    metrics.sync()
+    assert names(tmp_path) == ["codes", "metrics.jsonl"]

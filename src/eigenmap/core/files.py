@@ -33,7 +33,7 @@ def _flag(name: str) -> int:
 
 
 NO_FOLLOW, NO_WAIT, FOLDER = _flag("O_NOFOLLOW"), _flag("O_NONBLOCK"), _flag("O_DIRECTORY")
-_SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
+SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
 """Flags for opening a file to flush it to disk; Windows requires write access."""
 PLAIN = _flag("O_CLOEXEC") | _flag("O_BINARY")
 """Flags for plain binary access that child processes do not inherit."""
@@ -170,7 +170,7 @@ def _publish(lock: Lock, partial: Path, path: Path, replace: bool = True) -> Non
     if _names(partial, lock.descriptor):
         os.fsync(lock.descriptor)
     else:  # the writer created a new file under this name
-        made = open_regular(partial, _SYNCED)
+        made = open_regular(partial, SYNCED)
         try:
             os.fsync(made)
         finally:
