@@ -60,7 +60,17 @@ def test_no_command_replaces_what_it_reads(index_dir: Path, array_file: Path, mo
         ("export", run, "--to", run / "model.safetensors"),
         ("search", index, queries, "--json", queries),
         ("search", index, queries, "--json", index / "index.json"),
+        ("search", index, queries, "--json", index / "log"),
+        ("advise", vectors, "--json", vectors),
+        ("advise", run, "--json", run / "model.json"),
+        ("duplicates", vectors, "--json", vectors),
+        ("report", run, "--out", run / "model.json"),
+        ("report", vectors, "--json", vectors),
+        ("evaluate", "retrieval", model_dir, "--gallery", pictures, "--json", pictures),
+        ("evaluate", "classes", model_dir, "--train", pictures, "--test", queries, "--json", pictures),
+        ("evaluate", "nodes", run, vectors, "--json", vectors),
         ("fit", "vectors", vectors, "--pairs", tmp_path / "y.npy", "--out", tmp_path / "new", "--json", vectors),
+        ("fit", "vectors", vectors, "--pairs", queries, "--out", tmp_path / "new", "--json", queries),
     ):
         assert "an input of this command" in refused(*words, "--force")
         assert content(tmp_path) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import threading
 import time
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from eigenmap.core import folders
+from eigenmap.core import files, folders
 from eigenmap.core.files import atomic_path, atomic_write
-from eigenmap.core.folders import BusyFolderError, folder_lock, staged_folder
+from eigenmap.core.folders import BusyFolderError, folder_lock, scratch_folder, staged_folder
 from eigenmap.search.open_folder import OpenFolder
+from eigenmap.training.metrics import MetricsFile
 
 
 @pytest.fixture
@@ -51,6 +53,35 @@ def held(kind: str, path: Path) -> tuple[AbstractContextManager[object], str]:
     if kind == "staging":
         return staged_folder(path / "new"), ".new.*"
     return (atomic_write if kind == "file" else atomic_path)(path / "file"), ".file.partial"
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_where_there_are_no_locks_no_open_file_is_renamed(
+    no_locks: None, replace: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows refuses that."""
+    renames: list[str] = []
+
+    def watched(name: str) -> None:
+        rename = getattr(os, name)
+
+        def renamed(source: str | Path, target: str | Path) -> None:
+            paths = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+            assert str(source) not in paths
+            renames.append(Path(target).name)
+            rename(source, target)
+
+        monkeypatch.setattr(os, name, renamed)
+
+    watched("replace")
+    watched("link")
+    monkeypatch.setattr("eigenmap.core.renames.renameat2", lambda *given: False)
+    with atomic_write(tmp_path / "a", replace=replace) as file:
+        file.write(b"content")
+    for write in (Path.touch, lambda path: (path.unlink(), path.touch())):
+        with atomic_path(tmp_path / "b") as partial:
+            write(partial)
+    assert renames == ["a", "b", "b"] and names(tmp_path) == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "open folder", "staging", "file", "whole"])
@@ -134,3 +165,37 @@ def test_writers_of_one_name_do_not_mix_where_there_are_no_locks(tmp_path: Path,
             thread.join()
         assert (folder / "a").read_bytes() in [b"%d" % who * 100 for who in range(8)]
     assert names(folder) == ([".a.partial"] if left else []) + ["a"]
+
+
+def test_folders_where_they_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows opens no folders, has no flock, and flushes only files that are open for writing."""
+    opened, flushed = os.open, os.fsync
+
+    def open_file(path: str | Path, *given: int, **more: int) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *given, **more)
+
+    def flush(descriptor: int) -> None:
+        assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        flushed(descriptor)
+
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)  # as there
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(files, "fcntl", None)
+    for module in (files, folders):
+        monkeypatch.setattr(module, "FOLDER", 0)
+        monkeypatch.setattr(module, "SYNCED", os.O_RDWR)
+    for content in ("old", "new"):
+        with staged_folder(tmp_path / "codes", replace=True) as staging:
+            (staging / "part").write_text(content)
+        assert (tmp_path / "codes" / "part").read_text() == content
+    with scratch_folder(tmp_path / "codes"), folder_lock(tmp_path / "codes") as lock:
+        assert not lock.is_real
+    with pytest.raises(FileNotFoundError), folder_lock(tmp_path / "missing"):
+        pass
+    metrics = MetricsFile(tmp_path / "metrics.jsonl")
+    metrics.write({"step": 1})
+    metrics.sync()
+    assert names(tmp_path) == ["codes", "metrics.jsonl"]

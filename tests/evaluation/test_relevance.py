@@ -33,6 +33,9 @@ def test_an_item_without_labels_is_relevant_to_nothing_not_even_itself():
     labels = torch.tensor([[False, False], [True, False]])
     assert Relevance(labels, labels, CPU).totals().tolist() == [0, 1]
     assert Relevance(labels, labels, CPU).totals(drop_self=True).tolist() == [0, 0]
+    numbers = torch.tensor([-1, 0, -1])  # as `Labels.to_integers` gives them
+    assert Relevance(numbers, numbers, CPU).totals().tolist() == [0, 1, 0]
+    assert not Relevance(numbers, numbers, CPU).hits(0, torch.tensor([[1, 2]])).any()
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,15 @@ def test_a_neural_run_that_stopped_resumes_to_the_same_weights(tmp_path: Path) -
     np.testing.assert_array_equal(whole.encode(x), resumed.encode(x))
 
 
+def test_a_closed_form_does_not_resume_a_training(tmp_path: Path) -> None:
+    x, y = planted(400)
+    fit_vectors(x, pairs=y, solver="neural", steps=2, width=8, out=tmp_path / "run", **QUIET)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(EigenmapError, match=r"run has the checkpoint.*train nothing.*force=True"):
+        fit_vectors(x, pairs=y, resume=True, out=tmp_path / "run", **QUIET)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
 LABELS = np.arange(400) % 5
 CHAIN = np.stack([np.arange(399), np.arange(1, 400)], axis=1)
 

@@ -139,6 +139,13 @@ def test_mutual_neighbours_match_a_slow_search() -> None:
     assert fit <= wanted
 
 
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
+def test_mutual_neighbours_do_not_depend_on_the_size_of_rows(scale: float) -> None:
+    x = vectors(80)
+    pairs, scaled = (mutual_neighbours(each, 6) for each in (x, Vectors(x.array * np.float32(scale), "x")))
+    assert ends(scaled.fit) == ends(pairs.fit) and ends(scaled.held_out) == ends(pairs.held_out)
+
+
 def test_rows_too_few_for_the_default_are_blamed_not_the_option() -> None:
     with pytest.raises(EigenmapError, match=r"has too few rows, 8, for 10 neighbours of each"):
         mutual_neighbours(vectors(8), 10)

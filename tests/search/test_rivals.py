@@ -7,8 +7,8 @@ from eigenmap.search.rivals import compare_prefixes
 K = 16
 
 
-def rows_of(codes):
-    index = CodeIndex(codes.shape[1])
+def rows_of(codes, metric="cosine"):
+    index = CodeIndex(codes.shape[1], metric)
     index.add(codes, range(len(codes)))
     return compare_prefixes(index.backend, 5, 40, seed=0)
 
@@ -29,3 +29,8 @@ def test_where_it_does_not_random_features_are_level_and_hidden_order_is_found_b
     rotation = np.linalg.qr(rng.standard_normal((K, K)))[0]
     hidden = rows_of((rng.standard_normal((500, K)) * np.arange(1, K + 1) ** -1.5) @ rotation)
     assert all(row.pca > row.prefix + 0.1 for row in hidden)
+
+
+def test_the_largest_codes_of_an_index_by_inner_product_do_not_overflow():
+    codes = np.random.default_rng(0).uniform(-1, 1, (4000, K)) * np.arange(1, K + 1) ** -1.5
+    assert rows_of(2.0**59 * codes, "inner") == rows_of(codes, "inner")

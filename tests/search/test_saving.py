@@ -9,6 +9,7 @@ from eigenmap import Eigenmap
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
 from eigenmap.search.backend import IndexSpec, ItemBatch
+from eigenmap.search.open_folder import OpenFolder
 from eigenmap.search.saving import joined
 from tests.search.building import build_index
 
@@ -66,6 +67,20 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(tmp_path, monkeypatch):
     with pytest.raises(EigenmapError, match=r"/a .*No space left"):
         build_index(IndexSpec(K), batches([3]), tmp_path / "a", overwrite=False, model_dir=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_disk_that_fills_up_is_told_of_the_index_and_not_of_a_hidden_folder(tmp_path, monkeypatch):
+    append = OpenFolder.append
+
+    def full(folder, name, *given):
+        if name == "ids.bin":
+            raise OSError(errno.ENOSPC, "No space left on device", name)
+        append(folder, name, *given)
+
+    monkeypatch.setattr(OpenFolder, "append", full)
+    with pytest.raises(EigenmapError, match=rf"^{tmp_path}/a/ids\.bin cannot be written: No space left"):
+        build_index(IndexSpec(K), batches([3]), tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_of_a_run_only_the_model_is_kept(tmp_path):

@@ -30,7 +30,7 @@ def test_stages(asked: dict[str, Any], stages: list[tuple[int, int]]) -> None:
     [
         ({"top": 0}, "top.*0"),
         ({"dim": 65}, "dim.*65"),
-        ({"shortlist": 100}, "shortlist_dim"),
+        ({"shortlist": 100}, "shortlist_dim= and shortlist="),
         ({"shortlist_dim": 9, "shortlist": 100, "dim": 8}, "shortlist_dim.*9"),
         ({"shortlist_dim": 4, "shortlist": 9}, "shortlist.*9"),
         ({"funnel": [(4, 100)], "dim": 4}, "funnel.*dim"),

@@ -79,7 +79,9 @@ def test_rayleigh_quotients_with_weights_and_gram_blocks() -> None:
     mean, weights = torch.zeros(3, dtype=torch.float64), torch.tensor([1.0, 0, 2, 0, 3, 0])
     variance = (x.square().sum(0) + x_plus.square().sum(0)) / 12
     weighted = rayleigh_quotients([Batch(x, x_plus, weights)], mean)
-    assert weighted == pytest.approx(((weights[:, None] * x * x_plus).sum(0) / weights.sum() / variance).tolist())
+    shared, squares = ((weights[:, None] * each).sum(0) for each in (x * x_plus, (x.square() + x_plus.square()) / 2))
+    assert weighted == pytest.approx((shared / squares).tolist())
+    assert rayleigh_quotients([Batch(x, x, weights)], mean) == pytest.approx([1, 1, 1])  # equal views share everything
     block = torch.rand(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     gram = rayleigh_quotients([Batch(x, x_plus, block)], mean)
     expected = [float(x[:, j] @ block @ x_plus[:, j]) / 36 / float(variance[j]) for j in range(3)]

@@ -183,6 +183,6 @@ def _export_codes(index: str, to: Path, dim: int | None, table: str | None, forc
     with database.codes_at(index, table) as codes:
         if to.suffix == ".parquet":
             return f"{count(export_parquet(codes, to, dim, overwrite=force), 'code')}, columns id and code."
-        check_file(faiss_names_file(to), force)
+        check_file(faiss_names_file(to), force, [index])
         names_written = export_faiss(codes, to, dim, overwrite=force)
         return count(len(codes), "code") + (f", their ids in {names_written}." if names_written else ".")

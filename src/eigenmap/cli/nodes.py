@@ -56,7 +56,7 @@ def embed_nodes(asked: NodeOptions) -> None:
             raise EigenmapError(
                 f"{asked.out} must end in .npy or .npz for codes of nodes, for example codes.npy{kinds}."
             )
-        check_files(asked.force, asked.out, names_file(asked.out), reads=[asked.run, asked.source])
+        check_files(asked.force, asked.out, names_file(asked.out), reads=[asked.run, asked.source, asked.stored])
     elif asked.dim is not None:
         raise EigenmapError(FULL_LENGTH)
     model = Eigenmap.load(asked.run)

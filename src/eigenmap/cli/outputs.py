@@ -16,11 +16,11 @@ from eigenmap.core.folders import is_empty_folder
 if TYPE_CHECKING:
     from eigenmap.model import Codes
 
-VITAL = ("model.json", "model.safetensors", "checkpoint.pt", "metrics.jsonl", "index.json")
-"""Files without which a folder is no model, run or index."""
+VITAL = ("model.json", "model.safetensors", "checkpoint.pt", "metrics.jsonl")
+"""Files without which a folder is no model or run; of an index, every file counts."""
 
 
-def check_file(path: Path, force: bool, reads: Iterable[str | Path] = ()) -> None:
+def check_file(path: Path, force: bool, reads: Iterable[str | Path | None] = ()) -> None:
     """Refuse a file that exists (unless `force`), that the command reads, or that cannot be written; create nothing."""
     require_path(path)
     if path.is_dir():
@@ -32,17 +32,26 @@ def check_file(path: Path, force: bool, reads: Iterable[str | Path] = ()) -> Non
     require_writable(path)
 
 
-def check_files(force: bool, *paths: Path | None, reads: Iterable[str | Path] = ()) -> None:
+def check_files(force: bool, *paths: Path | None, reads: Iterable[str | Path | None] = ()) -> None:
     """Apply `check_file` to every path that is not None."""
     for path in paths:
         if path is not None:
             check_file(path, force, reads)
 
 
-def refuse_inputs(path: Path, reads: Iterable[str | Path]) -> None:
+def figure_files(out: Path) -> tuple[Path, list[Path]]:
+    """Return the stem of a figure's files, and the files: STEM.svg and STEM.png."""
+    if not out.name:
+        raise EigenmapError(f"{out} is a folder; give a file name for the figure.")
+    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
+    return stem, [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
+
+
+def refuse_inputs(path: Path, reads: Iterable[str | Path | None]) -> None:
     """Refuse to replace a file that the command reads, or one without which a folder that it reads is worthless."""
-    places = [path, path.parent] if path.name in VITAL else [path]
-    for given in map(Path, reads):
+    is_vital = path.name in VITAL or (path.parent / "index.json").exists()
+    places = [path, path.parent] if is_vital else [path]
+    for given in (Path(place) for place in reads if place is not None):
         if path.is_file() and given.exists() and any(place.samefile(given) for place in places):
             raise EigenmapError(f"{path} is an input of this command, or a part of one; choose another name.")
 

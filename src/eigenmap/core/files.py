@@ -33,7 +33,7 @@ def _flag(name: str) -> int:
 
 
 NO_FOLLOW, NO_WAIT, FOLDER = _flag("O_NOFOLLOW"), _flag("O_NONBLOCK"), _flag("O_DIRECTORY")
-_SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
+SYNCED = os.O_RDONLY if NO_FOLLOW else os.O_RDWR
 """Flags for opening a file to flush it to disk; Windows requires write access."""
 PLAIN = _flag("O_CLOEXEC") | _flag("O_BINARY")
 """Flags for plain binary access that child processes do not inherit."""
@@ -49,6 +49,7 @@ class Lock:
         """Lock a descriptor, closing it on failure; raise BlockingIOError if it is taken and `wait` is false."""
         self.descriptor = descriptor
         self._owner = os.getpid()
+        self._closed = False
         try:
             self.is_real = _flock(descriptor, wait)  # False without lock support: nobody is kept out
         except BaseException:
@@ -56,7 +57,10 @@ class Lock:
             raise
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if self.is_real and self._owner == os.getpid():  # else it would stay locked while a forked process lives
                 fcntl.flock(self.descriptor, fcntl.LOCK_UN)
@@ -88,14 +92,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     partial, lock = _claimed(path)
     try:
         yield partial
-        if _names(partial, lock.descriptor):
-            _publish(lock.descriptor, partial, path)
-        else:  # the writer created a new file under this name
-            made = open_regular(partial, _SYNCED)
-            try:
-                _publish(made, partial, path)
-            finally:
-                os.close(made)
+        _publish(lock, partial, path)
     except BaseException:
         with suppress(OSError):
             partial.unlink()
@@ -123,7 +120,7 @@ def atomic_write(path: Path, *, replace: bool = True) -> Iterator[IO[bytes]]:
                 raise _taken(path)
             with os.fdopen(lock.descriptor, "w+b", closefd=False) as file:
                 yield file
-            _publish(lock.descriptor, partial, path, replace)
+            _publish(lock, partial, path, replace)
         except BaseException:
             with suppress(OSError):  # where nothing can be written, nothing can be removed
                 partial.unlink()
@@ -169,8 +166,17 @@ def _opened_or_made(path: Path) -> tuple[int, bool]:
             return open_regular(path, os.O_RDWR), False
 
 
-def _publish(descriptor: int, partial: Path, path: Path, replace: bool = True) -> None:
-    os.fsync(descriptor)
+def _publish(lock: Lock, partial: Path, path: Path, replace: bool = True) -> None:
+    if _names(partial, lock.descriptor):
+        os.fsync(lock.descriptor)
+    else:  # the writer created a new file under this name
+        made = open_regular(partial, SYNCED)
+        try:
+            os.fsync(made)
+        finally:
+            os.close(made)
+    if not lock.is_real:  # it keeps nobody out, and Windows does not rename an open file
+        lock.close()
     if replace:
         partial.replace(path)
     else:

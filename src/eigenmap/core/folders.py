@@ -16,7 +16,17 @@ from uuid import uuid4
 
 from eigenmap.core import renames
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.files import FOLDER, NO_FOLLOW, NO_WAIT, PLAIN, Lock, make_folder, move_new_file, sync_directory
+from eigenmap.core.files import (
+    FOLDER,
+    NO_FOLLOW,
+    NO_WAIT,
+    PLAIN,
+    SYNCED,
+    Lock,
+    make_folder,
+    move_new_file,
+    sync_directory,
+)
 
 _HOST_DIGITS = 8
 _ATTEMPTS, _PAUSE_S = 200, 0.01
@@ -48,7 +58,7 @@ def folder_lock(folder: Path, blocking: bool = True) -> Iterator[Lock]:
 def _locked(folder: Path, blocking: bool) -> Lock:
     while True:
         try:
-            lock = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), blocking)
+            lock = Lock(_opened(folder), blocking)
         except BlockingIOError:
             raise BusyFolderError(
                 f"another process is writing to {folder}: wait for it or choose another folder"
@@ -62,9 +72,15 @@ def _locked(folder: Path, blocking: bool) -> Lock:
         lock.close()
 
 
+def _opened(folder: Path) -> int:
+    """Open a folder to lock it; where folders cannot be opened, as on Windows, the null device, which locks nothing."""
+    folder.stat()  # raises if there is none
+    return os.open(folder if FOLDER else os.devnull, os.O_RDONLY | FOLDER | PLAIN)
+
+
 def _is_at(folder: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(folder.stat(), os.fstat(descriptor))
+        return os.path.samestat(folder.stat(), os.fstat(descriptor)) or not FOLDER
     except FileNotFoundError:
         return False
 
@@ -251,7 +267,7 @@ def sync_tree(folder: Path) -> None:
         for file in (Path(parent) / name for name in files):
             if not stat.S_ISREG(file.lstat().st_mode):
                 continue  # a link or FIFO consists of its name only
-            descriptor = os.open(file, os.O_RDONLY | NO_FOLLOW | NO_WAIT | PLAIN)
+            descriptor = os.open(file, SYNCED | NO_FOLLOW | NO_WAIT | PLAIN)
             try:
                 os.fsync(descriptor)
             finally:
@@ -274,7 +290,7 @@ def _new_staging(target: Path) -> tuple[Path, Lock]:
         staging = aside(target, "new")
         staging.mkdir()
         with suppress(FileNotFoundError):  # mistaken for a leftover before it was locked
-            lock = Lock(os.open(staging, os.O_RDONLY | FOLDER | PLAIN))
+            lock = Lock(_opened(staging))
             if _is_at(staging, lock.descriptor):
                 return staging, lock
             lock.close()

@@ -16,8 +16,8 @@ from eigenmap.evaluation.ranking import CodesLike
 class Relevance:
     """Relevance by shared labels, without storing the entire (queries, gallery) matrix.
 
-    Labels are a vector of class numbers, or a bool matrix with one column per class. The matrix is packed 63 labels to
-    an int64 word, so that "shares a label" is one bitwise `and` per word.
+    Labels are a vector of class numbers, negative for none, or a bool matrix with one column per class. The matrix is
+    packed 63 labels to an int64 word, so that "shares a label" is one bitwise `and` per word.
 
     >>> relevance = Relevance(torch.tensor([0, 1]), torch.tensor([1, 1, 0]), torch.device("cpu"))
     >>> relevance.totals().tolist()
@@ -52,7 +52,7 @@ class Relevance:
 
     def _share(self, words: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
         """Compare labels word by word, so that memory does not grow with the number of classes; shapes broadcast."""
-        return reduce(torch.logical_or, ((a & b).ne(0) if self._packed else a == b for a, b in words))
+        return reduce(torch.logical_or, ((a & b).ne(0) if self._packed else (a == b) & (a >= 0) for a, b in words))
 
 
 def _checked(labels: CodesLike, name: str) -> Tensor:

@@ -67,9 +67,9 @@ def retrieval(
     """Score the ranking of the gallery by the cosine of code prefixes, at each length of `dims`.
 
     Codes are (n, k) of any scale, NumPy or torch. Labels are a bool matrix (n, n_classes), in which an item may have
-    any number of labels, or a vector of class numbers. Equal cosines rank by gallery index. The other arguments are
-    those of `ranking.nearest`; with `drop_self`, an item is neither ranked for itself nor counted as relevant to
-    itself.
+    any number of labels, or a vector of class numbers, negative for an item without a label. Equal cosines rank by
+    gallery index. The other arguments are those of `ranking.nearest`; with `drop_self`, an item is neither ranked for
+    itself nor counted as relevant to itself.
     """
     width = check_codes(queries, gallery, drop_self)
     dims = [whole_number(dim, "dim", 1, width) for dim in dims]

@@ -57,7 +57,8 @@ class Pipeline(nn.Module):
         """Return codes (n, dim) of pixels (n, channels, size, size) or vectors (n, length)."""
         features, psi = self.network(self.prepare(pixels))
         rows = code_rows(features, psi, self.source, self.plain)
-        return normalize((rows - self.centre) @ self.rotation, dim=1)
+        code = (rows - self.centre) @ self.rotation
+        return normalize(code, dim=1, eps=torch.finfo(code.dtype).tiny)
 
 
 def export_onnx(

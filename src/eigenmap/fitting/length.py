@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.training import TrainingConfig, budget_in_words, measure_step, steps_for_budget
@@ -34,6 +35,11 @@ class Length(NamedTuple):
 
 def asked_steps(task: Task, options: RunOptions, saved: Checkpoint | None) -> int:
     """Return the steps of the whole run: those requested, else those of the resumed run, else the recipe's."""
+    if saved is not None and task.steps == 0:
+        raise EigenmapError(
+            f"{options.folder} has the checkpoint of a training, but these settings train nothing: give the settings "
+            "of that run to resume it, or use force=True to start over."
+        )
     begun = None if saved is None else steps_of(saved)
     if begun is not None and (options.minutes is not None or not options.length_given):
         return begun

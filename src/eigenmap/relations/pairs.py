@@ -411,7 +411,9 @@ def _checked_weights(weights: object, count: int) -> Weights | None:
 
 def _mutual(x: Vectors, rows: Rows, count: int) -> tuple[Rows, Rows]:
     """Return pairs of rows that are among each other's nearest by cosine, in both orders."""
-    unit = np.array(x.take(rows), dtype=np.float32)
+    unit = x.take(rows)
+    # Scaled by powers of two first: norms of very large rows would overflow, and those of very small ones vanish.
+    unit = np.ldexp(unit, -np.frexp(np.abs(unit).max(axis=1, keepdims=True))[1]).astype(np.float32)
     unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-30)
     found = _nearest(unit, count + 1)
     i = np.repeat(np.arange(len(unit)), found.shape[1])

@@ -411,4 +411,9 @@ def staged_index(path: Path, about: IndexSpec, overwrite: bool, held: bool = Fal
         folder = OpenFolder(staging)
         folder.replace("index.json", content := spec_bytes(about), durable=False)
         folder.replace("log", Log(IndexState(fixed={"index.json": zlib.crc32(content)})).compacted()[0], durable=False)
-        yield Directory(folder, private=True)
+        try:
+            yield Directory(folder, private=True)
+        except EigenmapError as error:  # about a full disk, for example
+            if str(staging) not in str(error):
+                raise
+            raise EigenmapError(str(error).replace(str(staging), str(target))) from error

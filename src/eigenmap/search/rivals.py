@@ -39,8 +39,8 @@ def compare_prefixes(backend: Readable, top: int, queries: int, seed: int) -> li
     rng = np.random.default_rng(seed)
     asked = rng.permutation(n)[: min(queries, n)]
     truth = _nearest(codes, asked, top, backend.about.metric)
-    centred = codes - codes.mean(axis=0)
-    _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+    centred = codes.astype(np.float64) - codes.mean(axis=0, dtype=np.float64)
+    _, axes = np.linalg.eigh(centred.T @ centred)
     projected = (codes @ axes[:, ::-1].astype(np.float32)).astype(np.float32)
     rows = []
     for dim in lengths(k, 4):

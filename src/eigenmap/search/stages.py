@@ -36,7 +36,7 @@ def search_stages(
     if shortlist_dim is None and shortlist is None:
         return [Stage(dim, top)]
     if shortlist_dim is None or shortlist is None:
-        raise EigenmapError("shortlist_dim and shortlist must be given together")
+        raise EigenmapError("shortlist_dim= and shortlist= must be given together")
     shortlist_dim = whole_number(shortlist_dim, "shortlist_dim", 1, dim)
     return [Stage(shortlist_dim, whole_number(shortlist, "shortlist", top)), Stage(dim, top)]
 

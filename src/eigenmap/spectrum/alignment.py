@@ -71,7 +71,7 @@ class Alignment:
         """Return the first `dim` ordered features of each row of `psi`, as rows of norm 1 unless `unit=False`."""
         mean, rotation = self._ready(psi, self.n_components if dim is None else dim, self.t if t is None else t)
         code = (psi if mean is None else psi - mean) @ rotation
-        return normalize(code, dim=1) if unit else code
+        return normalize(code, dim=1, eps=torch.finfo(code.dtype).tiny) if unit else code
 
     def _ready(self, psi: Tensor, dim: int, t: float) -> tuple[Tensor | None, Tensor]:
         """Return the mean, if it is not zero, and the weighted rotation as psi needs them; the last are kept.

@@ -121,11 +121,12 @@ def rayleigh_quotients(codes: Sequence[Batch], mean: Tensor) -> list[float]:
     for psi, psi_plus, kernel in codes:
         psi, psi_plus = psi - mean, psi_plus - mean
         pairing = Pairing.of(None if kernel is None else kernel.double())
-        products = psi * pairing.partner(psi_plus)
+        products, squares = psi * pairing.partner(psi_plus), [psi.square(), psi_plus.square()]
         if pairing.weights is not None:
-            products = products * (pairing.weights / pairing.weights.mean())[:, None]
+            weights = (pairing.weights / pairing.weights.mean())[:, None]
+            products, squares = weights * products, [weights * each for each in squares]
         shared += products.sum(dim=0)
-        variance += psi.square().sum(dim=0) + psi_plus.square().sum(dim=0)
+        variance += sum(each.sum(dim=0) for each in squares)
         pairs += len(psi)
         rows += len(psi) + len(psi_plus)
     quotients = torch.where(variance > 0, (shared / pairs) / (variance / rows), 0.0)

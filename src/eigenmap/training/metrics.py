@@ -82,7 +82,7 @@ class MetricsFile:
         """Make all records durable, as a checkpoint requires."""
         if self.path is not None:
             try:
-                with self.path.open("rb") as file:
+                with self.path.open("r+b") as file:  # Windows flushes only what can be written
                     os.fsync(file.fileno())
             except OSError as error:
                 raise self._unwritable(error) from error

@@ -47,6 +47,17 @@ def test_mistakes_in_asking_for_advice(many: Path) -> None:
     assert re.search("--items.*1e9.*'many'", refused("advise", many, "--items", "many"))
     assert re.search("recall.*0.*1", refused("advise", many, "--recall", 1.5))
     assert re.search("prefix.*4 bytes", refused("advise", many, "--bytes-per-item", 4))  # before anything is measured
+    for price in ("nan", "inf", "-2"):
+        assert re.search(f"--price-per-gb.*0.*{price}", refused("advise", many, "--price-per-gb", price))
+    assert "file name" in refused("advise", many, "--plot", ".")
+
+
+@pytest.mark.parametrize(("plot", "drawn"), [("recall-0.99", "recall-0.99"), ("recall.svg", "recall")])
+def test_the_files_of_a_plot_are_those_that_were_checked(many: Path, tmp_path: Path, plot: str, drawn: str) -> None:
+    (tmp_path / f"{drawn}.png").write_text("mine")
+    assert f"{drawn}.png exists" in refused("advise", many, "--plot", tmp_path / plot)
+    succeed("advise", many, "--plot", tmp_path / plot, "--quiet", "--force")
+    assert {path.name for path in tmp_path.iterdir()} == {f"{drawn}.svg", f"{drawn}.png"}
 
 
 def test_near_duplicates_are_listed(many: Path, tmp_path: Path) -> None:

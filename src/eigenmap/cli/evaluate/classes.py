@@ -101,7 +101,7 @@ def classes(
     from eigenmap.evaluation.retrieval import lengths
     from eigenmap.model import Eigenmap
 
-    check_files(force, json)
+    check_files(force, json, reads=[run, train, test, train_labels, test_labels])
     shares = shares_of(labels)
     check_uncut(of, dims)
     if train.resolve() == test.resolve():

@@ -135,7 +135,7 @@ def nodes(
     from eigenmap.evaluation.nodes import evaluate_nodes
     from eigenmap.model import Eigenmap, NodeInput
 
-    check_files(force, json)
+    check_files(force, json, reads=[run, graph])
     shares = shares_of(labels)
     check_uncut(of, dims)
     if neighbours and of is CodesOf.encoder:

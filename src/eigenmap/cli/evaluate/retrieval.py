@@ -169,7 +169,7 @@ def retrieval(
     from eigenmap.evaluation.retrieval import retrieval as measure
     from eigenmap.model import Eigenmap
 
-    check_files(force, json)
+    check_files(force, json, reads=[run, gallery, query, gallery_labels, query_labels])
     if random_draws is not None and of is RankedBy.codes:
         raise EigenmapError("--random-features needs an unordered output: add --of projector or --of encoder.")
     place = check_device(device)

@@ -96,7 +96,7 @@ def vectors(
     missing = [name for name, value in given.items() if value is None]
     if missing or queries is None or documents is None or relevance is None:
         raise EigenmapError(f"{missing[0]} is missing: give --queries, --documents and --relevance.")
-    check_files(force, json, reads=[queries, documents, relevance])
+    check_files(force, json, reads=[run, queries, documents, relevance, query_ids, document_ids])
     place = check_device(device)
     model = None if run is None else _vector_model(run)
     sides = None if model is None else _sides(model)

@@ -100,7 +100,12 @@ def figures(
     check_asked(asked)
     trained = None if run is None else read_run(run)
     folder = out or (Path("figures") if run is None else run / "figures")
-    check_files(force, *(folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")), json)
+    check_files(
+        force,
+        *(folder / f"{name}.{kind}" for name in chosen for kind in ("svg", "png")),
+        json,
+        reads=[run, *asked.inputs],
+    )
     study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
     drawn = draw_figures(study, chosen)
     for name in only_names(only or ()):
@@ -190,7 +195,7 @@ def report(
     check_asked(asked)
     page = out or run / "report.html"
     trained = read_run(run)
-    check_files(force, page, json)
+    check_files(force, page, json, reads=[run, *asked.inputs])
     study = examine(trained, asked, check_device(device), strict=strict, quiet=quiet)
     log_function(quiet)("Drawing ...")
     print_result(str(write(run_page(study, draw_figures(study, chosen)), page)))
@@ -212,7 +217,7 @@ def _report_items(source: Path, page: Path, json: Path | None, *, force: bool, q
     from eigenmap.figures.report import write
     from eigenmap.search.advisor import advise
 
-    check_files(force, page, json)
+    check_files(force, page, json, reads=[source])
     with codes_at(str(source), None) as opened:
         advice = advise(opened, say=log_function(quiet))  # unlike `opened.advise`, leaves the stored advice alone
         made = advice_page(source.resolve().name, opened.n_components, advice, learned=opened.fingerprint is not None)

@@ -12,7 +12,7 @@ from eigenmap.cli.app import LEARN, Kinds, app
 from eigenmap.cli.console import log_function, print_result
 from eigenmap.cli.figures.reproduce_options import ScaleName
 from eigenmap.cli.options import HOW, OUTPUT, WHAT, ForceOption, JsonOption, QuietOption, option
-from eigenmap.cli.outputs import check_files, write_json_output
+from eigenmap.cli.outputs import check_files, figure_files, write_json_output
 
 if TYPE_CHECKING:
     from eigenmap.figures.eigenfunctions import Eigenfunctions, Values
@@ -120,12 +120,6 @@ def figure_rbf(
         print_result(f"  relative error of eigenvalues: {' '.join(f'{value:.1%}' for value in each.eigenvalue_errors)}")
         print_result(f"  largest inner product of two learned functions: {each.off_diagonal:.3f}")
     print_result(f"Figure: {', '.join(map(str, files))}")
-
-
-def figure_files(out: Path) -> tuple[Path, list[Path]]:
-    """Return the stem of a figure's files, and the files: STEM.svg and STEM.png."""
-    stem = out.with_suffix("") if out.suffix in (".svg", ".png") else out
-    return stem, [stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png")]
 
 
 def figure_summary(found: Eigenfunctions) -> dict[str, object]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eigenmap.cli.console import number_table, print_result
-from eigenmap.cli.figures.reproduce import figure_files
 from eigenmap.cli.figures.reproduce_options import SearchOption, StemOption, percent
 from eigenmap.cli.figures.reproduce_request import Request, item_command
 from eigenmap.cli.options import HOW, WHAT, option
+from eigenmap.cli.outputs import figure_files
 
 if TYPE_CHECKING:
     from eigenmap.evaluation.retrieval import ScoreRow

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from eigenmap.cli.console import print_result, progress_bar
-from eigenmap.cli.figures.reproduce import figure_files
 from eigenmap.cli.figures.reproduce_options import ModelOption, ScaleName, SearchOption, StemOption
 from eigenmap.cli.figures.reproduce_request import Request, item_command
 from eigenmap.cli.options import HOW, option
+from eigenmap.cli.outputs import figure_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

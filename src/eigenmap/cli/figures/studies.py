@@ -81,17 +81,25 @@ class Asked:
     steps: int = 5000
     seed: int = 0
 
+    @property
+    def inputs(self) -> list[Path]:
+        """Files and folders that the study reads."""
+        scores = [_named_file(text)[1] for text in self.scores]
+        return [path for path in (self.data, self.labels, self.queries, self.query_labels, *scores) if path is not None]
+
 
 def read_series(given: Sequence[str]) -> list[Scores]:
     """Read files of scores, each given as FILE or NAME=FILE."""
     from eigenmap.figures.scores import read_scores
 
-    series = []
-    for text in given:
-        name, equals, path = text.partition("=")
-        named = bool(equals) and not Path(text).exists()  # a file may have = in its name
-        series.append(read_scores(Path(path), name) if named and name else read_scores(Path(text)))
-    return series
+    return [read_scores(file, name) for name, file in map(_named_file, given)]
+
+
+def _named_file(text: str) -> tuple[str | None, Path]:
+    """Split NAME=FILE into name and file; a file may have = in its name."""
+    name, _, path = text.partition("=")
+    named = bool(name and path) and not Path(text).exists()
+    return (name, Path(path)) if named else (None, Path(text))
 
 
 def check_asked(asked: Asked) -> None:

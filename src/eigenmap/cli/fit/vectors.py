@@ -231,7 +231,8 @@ def vectors(
     from eigenmap.recipes.vectors import VectorRecipe
 
     check_run(resume, force)
-    check_files(force, json, reads=source)
+    partners = [pairs, second, labels, weights, others, trajectories, into, config, *(views or [])]
+    check_files(force, json, reads=[*source, *partners])
     options = {
         "n_components": n_components,
         "steps": steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from eigenmap.cli.options import (
     argument,
     option,
 )
-from eigenmap.cli.outputs import check_files, write_json_output
+from eigenmap.cli.outputs import check_files, figure_files, write_json_output
 from eigenmap.cli.search import database
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
@@ -102,7 +103,10 @@ def advise(
     Recall is the share of the exact full-length results that a setting finds. `eigenmap search --dim auto` uses the
     last recommendation.
     """
-    check_files(force, json, *([] if plot is None else [plot.with_suffix(".svg"), plot.with_suffix(".png")]))
+    stem, figures = (None, []) if plot is None else figure_files(plot)
+    check_files(force, json, *figures, reads=[index])
+    if price is not None and not (math.isfinite(price) and price >= 0):
+        raise EigenmapError(f"--price-per-gb must be a number of at least 0, not {price}")
     scale = _items(items)
     if _is_run(index):
         _refuse_options_of_indexes(ctx, index)
@@ -120,11 +124,11 @@ def advise(
             json,
             {"measured": "search settings", "index": database.without_password(index), **advice.as_json(), "at": at},
         )
-    if plot is not None:
+    if stem is not None:
         from eigenmap.figures.advice_page import advice_curves
         from eigenmap.figures.style import save
 
-        save(advice_curves(advice), plot)
+        save(advice_curves(advice), stem)
     _show(advice)
     _recommend(advice, at)
 
@@ -261,7 +265,7 @@ def duplicates(
     """List groups of near-duplicates: items whose codes have nearly the same direction."""
     from eigenmap.search.duplicates import duplicates as find
 
-    check_files(force, json)
+    check_files(force, json, reads=[index])
     with database.codes_at(index, table) as opened:
         items, length = len(opened), dim or opened.n_components
         with progress_bar("comparing", quiet) as tick:

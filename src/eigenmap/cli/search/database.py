@@ -49,7 +49,7 @@ def codes_at(index: str, table: str | None) -> CodeIndex:
     if not is_database(index):
         require_path(index)
         if table is not None:
-            raise EigenmapError(f"--table is for databases, but {index} is a folder; leave it out.")
+            raise EigenmapError(f"--table is for databases, but {index} is none; leave it out.")
         return plain_index(Path(index)) if is_plain(Path(index)) else CodeIndex.open(index)
     url, name = check_database_address(index, table)
     return CodeIndex.open(url, table=name)

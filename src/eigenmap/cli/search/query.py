@@ -95,7 +95,7 @@ def search(
     from eigenmap.search.fields import unknown_fields
     from eigenmap.search.filters import parse
 
-    check_files(force, json, reads=[index, *images])
+    check_files(force, json, reads=[index, *images, model])
     place = check_device(device)
     asked = SearchOptions(top, dim, shortlist_dim, shortlist)
     asked.funnel, asked.where, asked.ranking = parse_funnel(funnel), parse(where or []), rank_by
