@@ -35,6 +35,11 @@ MADE = tuple(name for name, page in FROM_THE_ROOT.items() if page != "index.md")
 WORKER = "https://unpkg.com/iframe-worker/shim"
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_CELL = re.compile(r"<t[dh]\b.*?</t[dh]>", re.DOTALL)
+_SPLIT = re.compile(
+    r"(?<=±) (?=[\d.])|(?<=\d) (?=%)|(?<=\d) (?=of \d)|(?<=\d of) (?=\d)|(?<=not) (?=run)|(?<=\d) (?=/ [+-]?\d)"
+)
+"""Spaces at which a figure of a table must not be divided between two lines."""
 _LANGUAGES = {".py": "python", ".md": "markdown", ".toml": "toml", ".cff": "yaml", ".yml": "yaml", "": "text"}
 
 
@@ -55,6 +60,11 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Lead links out of docs/ to the page that shows the file."""
     return rewritten(markdown, page.file.src_uri)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Keep each figure of a table on one line."""
+    return _CELL.sub(lambda cell: _SPLIT.sub("&nbsp;", cell[0]), html)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -21,9 +21,9 @@ FEW, ALL = 0.01, 1.0
 """Shares of the training labels."""
 
 SHORT_CODES = (
-    "Leading eigenfunctions of a graph often live on a handful of nodes (docs/graphs.md). Short codes in the strict "
-    "order of eigenvalues lose accuracy, and whitened ones do at full length. So codes are rotated with a ridge: they "
-    "are then close to the principal components of what the two ends of an edge share."
+    "Leading eigenfunctions of a graph often live on a [handful of nodes](graphs.md#why-these-defaults). Short codes "
+    "in the strict order of eigenvalues lose accuracy, and whitened ones do at full length. So codes are rotated with "
+    "a ridge: they are then close to the principal components of what the two ends of an edge share."
 )
 COSTS = (
     "Inference without the graph is not always cheaper: a GCN classifies all nodes by a product with a sparse matrix"

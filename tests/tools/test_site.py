@@ -54,6 +54,17 @@ def test_links_out_of_docs_lead_to_pages_of_the_site() -> None:
     assert "Apache License" in site_hooks.source_text("LICENSE")
 
 
+def test_a_figure_of_a_table_stays_on_one_line() -> None:
+    import site_hooks
+
+    row = "<th>101 of 108</th><td>0.488 ± 0.025 (46 of 108)</td><td>64 %</td><td>not run</td><td>+1.2 / -3.4 / 5</td>"
+    nbsp = "&nbsp;"
+    kept = f"<th>101{nbsp}of{nbsp}108</th><td>0.488 ±{nbsp}0.025 (46{nbsp}of{nbsp}108)</td><td>64{nbsp}%</td>"
+    kept += f"<td>not{nbsp}run</td><td>+1.2{nbsp}/ -3.4{nbsp}/ 5</td>"
+    text = "<p>0.488 ± 0.025</p>"
+    assert site_hooks.on_page_content(row + text, None, None, None) == kept + text
+
+
 def test_what_a_page_would_load_from_elsewhere_is_found(tmp_path: Path) -> None:
     import check_site
 

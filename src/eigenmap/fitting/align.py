@@ -127,6 +127,6 @@ def best_output(
     if largest < LEAST_SHARED:
         say(
             f"The largest eigenvalue on held-out pairs is {largest:.2g}: the two ends of a pair share next to nothing, "
-            "and the codes mean little. Try weaker views, or other pairs."
+            "and the codes mean little. Train longer, or try weaker views or other pairs."
         )
     return source, alignment

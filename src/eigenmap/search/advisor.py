@@ -155,6 +155,7 @@ def advise(
     for dim in dims:
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
+    say("looking for funnels")
     for stages in measure.funnels(recall):
         say(f"funnel {funnel_text(stages)}")
         rows.append(measure.row("funnel", stages, exact=True))
@@ -162,6 +163,7 @@ def advise(
         for stages in measure.approximate(recall):
             say(f"approximate {funnel_text(stages)}")
             rows.append(measure.row("approximate index", stages, exact=False))
+    say("comparing with PCA and random features")
     prefixes = compare_prefixes(items, top, min(queries, 200), seed)
     allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
     good = [row for row in allowed if row.recall >= recall]

@@ -66,7 +66,8 @@ def test_goals_are_met_missed_or_not_run(stored: Path) -> None:
 
 
 def test_the_page_names_what_was_missed_first(stored: Path) -> None:
-    page = tables.page(stored)
+    answer, heading, page = tables.page(stored).partition("## The goals")
+    assert heading and "64 numbers of our neural head have nDCG@10 0.790 and not run" in answer
     assert page.index("**missed**") < page.index("not run") < page.index(": yes")
     assert "| **ours, neural** | **0.640 ± 0.014** |" in page and "Fitted to 1,000 pairs, tested on 500." in page
     assert "### CISI, MiniLM: 9 queries, 99 documents, human judgements" in page

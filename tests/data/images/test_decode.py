@@ -3,12 +3,16 @@ from __future__ import annotations
 import io
 import os
 import socket
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import IO
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps, PngImagePlugin
 
+from eigenmap.data.images import decode
 from eigenmap.data.images.decode import (
     UnreadableImageError,
     decode_image,
@@ -285,6 +289,39 @@ def test_reasons_are_readable(tmp_path: Path) -> None:
         decode_image(tmp_path / "absent.png", 8, 3)
     with pytest.raises(UnreadableImageError, match="image bytes"):
         decode_image(None, 8, 3)
+
+
+class PillowHeif(ModuleType):
+    """A stand-in for pillow-heif, whose files are PNG behind the header of HEIC."""
+
+    HEADER = b"\0\0\0\x10ftypheic\0\0\0\0"
+
+    def register_heif_opener(self) -> None:
+        def opened(file: IO[bytes], name: str | bytes) -> ImageFile.ImageFile:
+            image = PngImagePlugin.PngImageFile(io.BytesIO(file.read()[len(self.HEADER) :]))
+            image.format = "HEIF"
+            return image
+
+        Image.register_open("HEIF", opened, lambda start: start[4:12] == b"ftypheic")
+
+
+@pytest.mark.parametrize("encoded", ["bytes", "file"])
+def test_heic_is_read_if_pillow_heif_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: str
+) -> None:
+    picture = PillowHeif.HEADER + encode(Image.new("RGB", (20, 20), (10, 200, 30)))
+    (tmp_path / "IMG_1.HEIC").write_bytes(picture)
+    source = picture if encoded == "bytes" else tmp_path / "IMG_1.HEIC"
+    decode._learn_heic.cache_clear()
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(UnreadableImageError, match="pip install pillow-heif"):
+        decode_image(source, 8, 3)
+    decode._learn_heic.cache_clear()
+    monkeypatch.setitem(sys.modules, "pillow_heif", PillowHeif("pillow_heif"))
+    monkeypatch.setattr(Image, "ID", [*Image.ID])
+    monkeypatch.setattr(Image, "OPEN", {**Image.OPEN})
+    assert (decode_image(source, 8, 3)[:, 4, 4] == (10, 200, 30)).all()
+    decode._learn_heic.cache_clear()
 
 
 def test_decompression_bombs_are_refused_and_large_images_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -32,8 +33,8 @@ EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp"}
     | {".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".jp2", ".avif", ".heic", ".heif"}
 )
-"""File extensions that count as images. HEIC is included although Pillow alone cannot read it: a skipped photo should
-be counted and listed, and it is read if the user has registered an opener."""
+"""File extensions that count as images. HEIC is read if pillow-heif is installed; else such photos are listed as
+skipped."""
 
 FORMATS = frozenset(
     {"JPEG", "MPO", "PNG", "GIF", "BMP", "DIB", "TIFF", "WEBP", "PPM", "TGA", "JPEG2000", "AVIF", "HEIF"}
@@ -42,6 +43,10 @@ FORMATS = frozenset(
 
 DEEP_MODES = frozenset({"F", "I", "I;16", "I;16L", "I;16B", "I;16N"})
 GREY_MODES = DEEP_MODES | {"1", "L", "LA"}
+
+HEIC_SUFFIXES = (".heic", ".heif")
+HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1"})
+"""What the bytes 8 to 11 of a HEIC file say."""
 
 _ORIENTATION_TAG = 0x0112
 _UPRIGHT = {
@@ -166,6 +171,8 @@ def _opened(encoded: Encoded) -> Iterator[Image.Image]:
     """Open an encoded image; any failure to open or use it becomes an error with a readable reason."""
     if encoded is None:
         raise UnreadableImageError("no image bytes")
+    if _is_heic(encoded):
+        _learn_heic()
     try:
         with _content(encoded) as content, Image.open(content) as image:
             if image.format not in FORMATS:
@@ -194,9 +201,26 @@ def _content(encoded: Path | bytes) -> IO[bytes]:
 def _why_unidentified(encoded: Path | bytes) -> str:
     if (len(encoded) if isinstance(encoded, bytes) else os.path.getsize(encoded)) == 0:  # noqa: PTH202
         return "empty file"
-    if isinstance(encoded, Path) and encoded.suffix.lower() in (".heic", ".heif"):
-        return "HEIC needs the pillow-heif package, registered with pillow_heif.register_heif_opener()"
+    if _is_heic(encoded) and not _learn_heic():
+        return "HEIC needs the package pillow-heif (pip install pillow-heif)"
     return "not an image, or a damaged one"
+
+
+def _is_heic(encoded: Path | bytes) -> bool:
+    if isinstance(encoded, bytes):
+        return encoded[4:8] == b"ftyp" and encoded[8:12] in HEIC_BRANDS
+    return encoded.suffix.lower() in HEIC_SUFFIXES
+
+
+@cache
+def _learn_heic() -> bool:
+    """Let Pillow read HEIC, the format of many phones, if pillow-heif is installed; tell whether it is."""
+    try:
+        import pillow_heif
+    except ImportError:
+        return False
+    pillow_heif.register_heif_opener()
+    return True
 
 
 def _has_alpha(image: Image.Image) -> bool:
