@@ -726,11 +726,13 @@ def test_codes_of_several_lengths_and_exponents_do_not_mix() -> None:
             torch.testing.assert_close(code.double(), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_tiny_codes_have_norm_1_too(kind: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("kind", "size"), [(torch.float32, 2.0**-50), (torch.float32, 2.0**120), (torch.float64, 2.0**-900)]
+)
+def test_codes_of_any_size_have_norm_1(kind: torch.dtype, size: float) -> None:
     """Outputs of a linear map are as small as its vectors, such as currents in picoampere."""
     from eigenmap.spectrum import Alignment
 
     made = Alignment(torch.zeros(3), torch.eye(3), torch.tensor([0.9, 0.5, 0.2]), torch.ones(3))
     psi = torch.tensor([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]).to(kind)
-    torch.testing.assert_close(made.apply(2.0**-50 * psi), made.apply(psi))
+    torch.testing.assert_close(made.apply(size * psi), made.apply(psi))

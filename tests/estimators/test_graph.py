@@ -37,6 +37,14 @@ def test_fit_and_transform_nodes_seen_and_unseen() -> None:
     assert fitted.transform(GRAPH.x[:1] + 1).shape == (1, 4)
 
 
+def test_features_too_large_for_the_network_are_refused() -> None:
+    fitted = estimator().fit((GRAPH.x, GRAPH.edge_index))
+    x = np.array(GRAPH.x[:5], np.float32)
+    x[3] = 3e38
+    with pytest.raises(EigenmapError, match=r"row 3 .*not finite"):
+        fitted.transform(x)
+
+
 def test_verbose_may_be_a_level(capsys: pytest.CaptureFixture[str]) -> None:
     estimator(verbose=2).fit(GRAPH[:2])
     assert "120 nodes" in capsys.readouterr().out

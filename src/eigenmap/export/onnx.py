@@ -58,7 +58,9 @@ class Pipeline(nn.Module):
         features, psi = self.network(self.prepare(pixels))
         rows = code_rows(features, psi, self.source, self.plain)
         code = (rows - self.centre) @ self.rotation
-        return normalize(code, dim=1, eps=torch.finfo(code.dtype).tiny)
+        # The squares of very large or small numbers would overflow or vanish.
+        largest = code.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(code.dtype).tiny)
+        return normalize(code / largest, dim=1)
 
 
 def export_onnx(

@@ -222,8 +222,15 @@ class Eigenmap:
         """Return codes of rows as `input.read` returns them; full length by default."""
         cut = cut or Cut(self.n_components)
         made = self.raw(rows, batch_size)
-        codes = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize).float() for psi in made]
-        return cast(Codes, torch.cat([torch.empty(0, cut.dim), *codes]).numpy())
+        parts = [self.alignment.apply(psi, cut.dim, cut.t, unit=cut.normalize).float() for psi in made]
+        codes = torch.cat([torch.empty(0, cut.dim), *parts])
+        if not bool(codes.isfinite().all()):
+            row = int(codes.isfinite().all(1).logical_not().int().argmax())
+            raise EigenmapError(
+                f"The code of row {row:,} (counted from 0) is not finite: its numbers are too large, or the model is "
+                "damaged."
+            )
+        return cast(Codes, codes.numpy())
 
     def seen(self, rows: Tensor | SparseRows, smooth: Smoothing, missing: object = None) -> Tensor | SparseRows:
         """Return the input of a graph model's network: node features, and their averages if trained with them."""

@@ -71,7 +71,7 @@ class Alignment:
         """Return the first `dim` ordered features of each row of `psi`, as rows of norm 1 unless `unit=False`."""
         mean, rotation = self._ready(psi, self.n_components if dim is None else dim, self.t if t is None else t)
         code = (psi if mean is None else psi - mean) @ rotation
-        return normalize(code, dim=1, eps=torch.finfo(code.dtype).tiny) if unit else code
+        return _unit_rows(code) if unit else code
 
     def _ready(self, psi: Tensor, dim: int, t: float) -> tuple[Tensor | None, Tensor]:
         """Return the mean, if it is not zero, and the weighted rotation as psi needs them; the last are kept.
@@ -108,3 +108,15 @@ class Alignment:
         if not self.recall:
             raise EigenmapError("This model has no recall curve; use suggest_dim(spectrum=...) instead.")
         return min((d for d, r in self.recall.items() if r >= share - 1e-12), default=self.n_components)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    """Divide rows by their norm, whatever the size of their numbers; a row of zeros stays zero."""
+    norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    unit = x / norm.masked_fill(norm == 0, 1.0)
+    least = torch.finfo(x.dtype).tiny ** 0.5
+    odd = ((norm < least) | (norm > 1 / least)).flatten()  # the squares may have vanished or overflowed
+    if bool(odd.any()):
+        largest = x[odd].abs().amax(1, keepdim=True)
+        unit[odd] = normalize(x[odd] / largest.masked_fill(largest == 0, 1.0), dim=1)
+    return unit
