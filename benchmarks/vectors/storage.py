@@ -32,6 +32,8 @@ NEAREST = 10
 BITS = (1, 2, 3, 4)
 BY_PRODUCT, BY_COSINE = "scores", "scores by cosine"
 """The scores of a row, by the ranking of the decoded vectors."""
+RANKINGS = {BY_PRODUCT: "inner product", BY_COSINE: "cosine"}
+"""Words for the rankings, by the scores of a row."""
 
 
 class Task(NamedTuple):

@@ -98,8 +98,8 @@ def test_bits_ranked_by_cosine_are_those_of_an_index_ranked_by_cosine() -> None:
     index.add(documents, range(600))
     for ranking, decoded in (("relevance", stored.documents), ("cosine", stored.by_cosine().documents)):
         index.rank_by(ranking)  # type: ignore[arg-type]
-        found = index.search(queries, k=1)
-        assert [hits[0].key for hits in found] == list((queries @ decoded.T).argmax(1)), ranking
+        found = [ids[0] for ids in index.search(queries, top=1).ids]
+        assert found == (queries @ decoded.T).argmax(1).tolist(), ranking
 
 
 def test_rows_of_other_texts_are_not_continued(tmp_path: Path) -> None:
