@@ -37,21 +37,25 @@ class Found:
         """The methods of a job that have rows."""
         return list(dict.fromkeys(row["method"] for result in self.splits(name) for row in result["rows"]))
 
-    def values(self, name: str, method: str, length: int | str, metric: str = "ndcg@10") -> list[float]:
+    def values(
+        self, name: str, method: str, length: int | str, metric: str = "ndcg@10", by: str = "scores"
+    ) -> list[float]:
         """Return a score at a length, one per split; empty if it was not measured."""
         rows = self.rows(name, method)
-        return [row["scores"][str(length)][metric] for row in rows if str(length) in row.get("scores", {})]
+        return [row[by][str(length)][metric] for row in rows if str(length) in row.get(by, {})]
 
-    def score(self, name: str, method: str, length: int | str, metric: str = "ndcg@10") -> float | None:
+    def score(
+        self, name: str, method: str, length: int | str, metric: str = "ndcg@10", by: str = "scores"
+    ) -> float | None:
         """The mean over splits."""
-        values = self.values(name, method, length, metric)
+        values = self.values(name, method, length, metric, by)
         return mean(values) if values else None
 
-    def beside(self, name: str, cells: tuple[tuple[str, int], ...]) -> list[tuple[float, ...]]:
+    def beside(self, name: str, cells: tuple[tuple[str, int], ...], by: str = "scores") -> list[tuple[float, ...]]:
         """nDCG@10 of several methods at their lengths, of each split that has all of them."""
         found = []
         for result in self.splits(name):
-            rows = {row["method"]: row["scores"] for row in result["rows"] if "scores" in row}
+            rows = {row["method"]: row[by] for row in result["rows"] if by in row}
             if all(str(length) in rows.get(method, {}) for method, length in cells):
                 found.append(tuple(rows[method][str(length)]["ndcg@10"] for method, length in cells))
         return found

@@ -61,7 +61,8 @@ def attempts(found: Found) -> dict[tuple[str, ...], str]:
         "pairs, both chosen on held-out pairs.",
         tuple(
             f"{n} bytes" for n in BYTES
-        ): "Few bytes: nothing. Other quantisers were given our codes last, and ours was not changed after that.",
+        ): "Few bytes: nothing. Other quantisers were given our codes, and all were ranked by cosine too; ours was not "
+        "changed after either.",
         ("Emoji",): "Emoji: pairs that share a name are now held out together, since a head that had memorised names "
         "was chosen otherwise. Then settings chosen on held-out pairs, as those of deep CCA are.",
         ("The neural head of a million pairs in seconds",): "The head on a GPU was timed beside other jobs on the same "

@@ -346,8 +346,9 @@ class CodeIndex:
     def rank_by(self, ranking: RankingRule) -> None:
         """Set how compact codes are ranked at full length; other indexes always rank by their metric.
 
-        "relevance", the default, is the expected cosine times the reliability of the item's code and finds more
-        relevant items. "cosine" is the cosine of the stored values and finds more neighbours of the full codes.
+        "relevance", the default, is the expected cosine times the reliability of the item's code. "cosine" is the
+        cosine of the stored values. It finds more neighbours of the full codes, and more of the right answers where
+        each query has only one.
         """
         if ranking not in RANKINGS:
             raise EigenmapError(f"ranking must be one of {', '.join(RANKINGS)}, not {ranking!r}")

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.common import harness
 from benchmarks.common.errors import BenchmarkError
 from benchmarks.vectors import paired, rivals, rows, sets, storage, unlabelled, upgrade
+from eigenmap.search import CodeIndex
 
 from .data import pairs, write
 
@@ -87,6 +88,18 @@ def test_settings_of_a_quantiser_fill_its_bytes() -> None:
     task = storage.Task(both.right, both.left[:20], both.right)
     stored = storage.rabitq(task, 10, 16, 1)
     assert stored.bytes == 10 and stored.documents.shape == (300, 16)
+
+
+def test_bits_ranked_by_cosine_are_those_of_an_index_ranked_by_cosine() -> None:
+    both = pairs(600, features=16)
+    documents, queries = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (both.right, both.left[:20]))
+    stored = storage.bit_allocation(storage.Task(documents, queries, documents), 4)
+    index = CodeIndex(16, precision="bits", bytes_per_item=4)
+    index.add(documents, range(600))
+    for ranking, decoded in (("relevance", stored.documents), ("cosine", stored.by_cosine().documents)):
+        index.rank_by(ranking)  # type: ignore[arg-type]
+        found = [ids[0] for ids in index.search(queries, top=1).ids]
+        assert found == (queries @ decoded.T).argmax(1).tolist(), ranking
 
 
 def test_rows_of_other_texts_are_not_continued(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ RankOption = Annotated[
     option(
         "--rank-by",
         "Ranking at full length with --bytes-per-item: relevance takes the reliability of codes into account, "
-        "cosine finds more of what full codes would [dim](default: relevance; other indexes rank by cosine)[/dim].",
+        "cosine finds more of what full codes would, and of single right answers [dim](default: relevance; other "
+        "indexes rank by cosine)[/dim].",
         HOW,
     ),
 ]
