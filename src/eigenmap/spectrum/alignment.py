@@ -113,7 +113,7 @@ class Alignment:
 def _unit_rows(x: Tensor) -> Tensor:
     """Divide rows by their norm, whatever the size of their numbers; a row of zeros stays zero."""
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    unit = x / norm.masked_fill(norm == 0, 1.0)
+    unit: Tensor = x / norm.masked_fill(norm == 0, 1.0)
     least = torch.finfo(x.dtype).tiny ** 0.5
     odd = ((norm < least) | (norm > 1 / least)).flatten()  # the squares may have vanished or overflowed
     if bool(odd.any()):
