@@ -281,9 +281,9 @@ def _timed(method: Method, nodes: list[int], device: torch.device) -> dict[str, 
             method.every()
             wait(device)
             found["working_mb"] = (torch.cuda.max_memory_allocated(device) - before) / 1e6
-        # What takes seconds needs no repetition.
+        # What takes seconds needs no repetition, and what takes a millisecond many.
         slow = first > SLOW and device.type == "cpu"
-        found["all_nodes_s"] = first if slow else median_seconds(method.every, device, 5)
+        found["all_nodes_s"] = first if slow else median_seconds(method.every, device, repetitions(first))
     if method.one is not None:
         one = method.one
         for node in nodes[:5]:
@@ -292,6 +292,11 @@ def _timed(method: Method, nodes: list[int], device: torch.device) -> dict[str, 
             median_seconds(lambda node=node: one(node), device, 3) for node in nodes
         )
     return found
+
+
+def repetitions(seconds: float) -> int:
+    """Return how often to repeat work that takes so long: for half a second, but at least five times."""
+    return max(5, min(200, int(0.5 / seconds)))
 
 
 def main() -> None:

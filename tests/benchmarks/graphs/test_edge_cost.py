@@ -31,6 +31,10 @@ def test_every_method_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (result["width"], result["blocks"]) == (64, 0)
 
 
+def test_short_work_is_repeated_more_often() -> None:
+    assert [edge_cost.repetitions(seconds) for seconds in (1e-5, 0.01, 1.0, 30.0)] == [200, 50, 5, 5]
+
+
 def test_the_matrix_of_a_gcn() -> None:
     index = torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
     found = edge_cost.gcn_matrix(build_adjacency(index, 6))
