@@ -53,6 +53,7 @@ COVERED_BY = {
     "export/sentence_transformers.py": "formats/test_sentence_transformers.py",
     "figures/advice_page.py": "cli/figures/test_figures.py",
     "fitting/align.py": "fitting/test_evidence.py",
+    "fitting/graph_checks.py": "fitting/test_graph.py",
     "fitting/heads.py": "fitting/test_vectors.py",
     "fitting/options.py": "fitting/test_images.py",
     "fitting/pipeline.py": "fitting/test_images.py",

@@ -213,8 +213,8 @@ class Eigenmap:
             raise EigenmapError("missing and stored need edges: give the edges of the nodes too.")
         if isinstance(self.input, NodeInput) and self.input.hops:
             raise EigenmapError(
-                "This model needs averages over neighbours: give the edges of the nodes (for `eigenmap embed`, "
-                "--neighbours)."
+                "This model needs averages over neighbours: give the edges of the nodes (`eigenmap embed RUN GRAPH "
+                "--neighbours`)."
             )
         return self.codes_of(rows, Cut(dim, t, normalize), batch_size)
 
