@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from eigenmap import Eigenmap, EigenmapError, fit_images, recipes
 from eigenmap.augment.views import IMAGENET_STANDARDISATION
+from eigenmap.core.rows import spread
 from eigenmap.data import ImageSet, Labels
 from eigenmap.networks import build_encoder
 from eigenmap.objectives import OBJECTIVES
@@ -297,6 +298,13 @@ def test_a_frozen_encoder_that_is_constant_is_refused_before_training(tmp_path: 
     given: dict[str, Any] = {"encoder": Constant(), "steps": 10**9, "batch_size": 16, "device": "cpu"}
     with pytest.raises(EigenmapError, match="encoder returns the same features for every image"):
         fit_images(IMAGES, 6, freeze_encoder=True, out=tmp_path / "run", **given)
+
+
+def test_copies_among_the_images_do_not_make_a_frozen_encoder_constant() -> None:
+    images = IMAGES.copy()
+    images[spread(len(images), 16).numpy()] = images[0]
+    codes = fit(images, encoder=Flat(), freeze_encoder=True).encode(images)
+    assert np.ptp(codes, axis=0).max() > 0.1
 
 
 def test_an_earlier_run_stays_whole_if_there_is_nothing_to_order(tmp_path: Path) -> None:

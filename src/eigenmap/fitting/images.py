@@ -294,9 +294,12 @@ class ImageTask:
     def _require_variety(self, encoder: nn.Module) -> None:
         """Refuse a frozen encoder whose features are the same for every image, before a projector is trained on it."""
         some = spread(len(self.pixels), 16)
+        pixels = self.pixels[some]
+        if not bool((pixels != pixels[:1]).any()):
+            return  # copies of one image tell nothing
         aspects = None if self.aspects is None else self.aspects[some]
         like = next(encoder.parameters(), torch.empty(0))
-        features = encoder(self.views.plain(self.pixels[some], aspects).to(like))
+        features = encoder(self.views.plain(pixels, aspects).to(like))
         if bool((features == features[0]).all()):
             raise EigenmapError(CONSTANT)
 
