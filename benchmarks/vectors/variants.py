@@ -39,6 +39,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "large": {**LARGE, "steps": 2000},
     "large, two maps": {**LARGE, "steps": 2000, "two_spaces": True},
+    "large, 4,000 steps": {**LARGE, "steps": 4000},
+    "large, two maps, 4,000 steps": {**LARGE, "steps": 4000, "two_spaces": True},
     "large, lengths 8 to 128": {
         **LARGE,
         "steps": 2000,
