@@ -23,9 +23,9 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ class Task:
     """Counts that a stored result must have for its rows to be valid."""
     texts: str | None = None
     """Digest of the texts."""
+    current: Callable[[Row], bool] = field(default=lambda row: True, compare=False)
+    """Whether a stored row is of the settings that the task has."""
 
     @property
     def file(self) -> str:
@@ -100,18 +102,19 @@ SECONDS = {"neural": 60.0, "csr": 40.0, "matryoshka": 90.0}
 
 
 def _paired(data: Path, methods: Sequence[str], model: str) -> Iterator[Task]:
-    settings = json.dumps(variants.best(json.loads((RESULTS / "variants.json").read_text())["rows"]))
+    settings = variants.best(json.loads((RESULTS / "variants.json").read_text())["rows"])
     for method, seed, name in product(methods, sets.SEEDS, [name for name, one in PAIRED if one == model]):
         if count := _rows(data, name, "left", model):
             yield Task(
                 f"paired-{name}-{model}-s{seed}",
                 "paired",
-                ("--set", name, "--model", model, "--seed", str(seed), "--neural", settings),
+                ("--set", name, "--model", model, "--seed", str(seed), "--neural", json.dumps(settings)),
                 (method,),
                 SECONDS.get(method, 20.0),
                 method in TRAINED,
                 (("pairs", count - sets.TEST), ("test", sets.TEST)),
                 sets.texts(data, name),
+                paired.of_settings(settings),
             )
 
 
@@ -162,11 +165,11 @@ def _rows(data: Path, name: str, side: str, model: str) -> int:
 def missing(task: Task, results: Path, again: Sequence[str] = ()) -> bool:
     """Tell whether some row of a task is neither in `results` nor among the results of the repository."""
     new = _read(results / task.file)
-    there = {row["method"] for row in new.get("rows", [])}
+    there = {row["method"] for row in new.get("rows", []) if task.current(row)}
     old = _read(RESULTS / f"{task.name}.json")
     if all(old.get("protocol", {}).get(name) == count for name, count in task.protocol):
         kept = of_texts(old.get("rows", []), task.texts, counted=bool(task.protocol))
-        there |= {row["method"] for row in kept if row["method"] not in again}
+        there |= {row["method"] for row in kept if row["method"] not in again and task.current(row)}
     return not there.issuperset(task.methods)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.vectors import rivals, sets, trained, variants
 from benchmarks.vectors.ours import encoder, facts, fitted
-from benchmarks.vectors.rows import measured
+from benchmarks.vectors.rows import Row, measured
 from benchmarks.vectors.scores import Encoder, by_length
 from benchmarks.vectors.sets import Pairs, Split
 from benchmarks.vectors.trained import Budget
@@ -41,7 +41,7 @@ def _linear(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[
 
 def _neural(pairs: Pairs, seed: int, settings: Settings) -> tuple[Encoder, dict[str, Any]]:
     model = fitted(pairs, seed, solver="neural", **settings)
-    return encoder(model), {**facts(model), "head_seconds": model.training["seconds"]}
+    return encoder(model), {**facts(model), "head_seconds": model.training["seconds"], "settings": dict(settings)}
 
 
 def chosen(word: str) -> dict[str, Any]:
@@ -57,6 +57,11 @@ def chosen(word: str) -> dict[str, Any]:
 def head_settings(settings: Settings) -> dict[str, Any]:
     """The settings of the head alone."""
     return {name: value for name, value in settings.items() if name != "two_spaces"}
+
+
+def of_settings(settings: Settings) -> Callable[[Row], bool]:
+    """Tell of a row whether it has these settings of the neural head, or does not depend on them."""
+    return lambda row: row["method"] != "neural" or row.get("settings") == settings
 
 
 METHODS: Mapping[str, Fit] = {
@@ -101,7 +106,6 @@ def main(words: list[str] | None = None) -> None:
         "pairs": parts.fit.count,
         "test": parts.test.count,
         **Budget.of(head_settings(given.neural))._asdict(),
-        "neural": given.neural,
     }
     job = {"set": given.set, "model": given.model, "seed": given.seed}
     methods = given.methods.split(",") if given.methods else ALL_PAIRS
@@ -109,7 +113,8 @@ def main(words: list[str] | None = None) -> None:
     def measured_by(name: str) -> dict[str, Any]:
         return measure(name, parts, given.seed, given.neural)
 
-    measured(given.json, protocol, job, methods, measured_by, sets.texts(given.data, given.set))
+    current = of_settings(given.neural)
+    measured(given.json, protocol, job, methods, measured_by, sets.texts(given.data, given.set), current)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -23,17 +23,19 @@ def measured(
     methods: Iterable[str],
     measure: Callable[[str], Row],
     texts: str | None = None,
+    current: Callable[[Row], bool] = lambda row: True,
     **facts: Any,
 ) -> list[Row]:
     """One row per method, written to the file as soon as it is measured; all of them from the same texts.
 
     `texts` is a digest of the texts of the set, which change where a set is made of a distribution's lists of packages.
+    Rows that are not `current` are measured again.
     """
     rows = {row["method"]: row for row in with_origin(harness.stored_rows(file, protocol), file)}
     known = {} if texts is None else {"texts": texts}
     require_same_texts([*rows.values(), known], file)
     for name in methods:
-        if name in rows:
+        if name in rows and current(rows[name]):
             continue
         began = time.perf_counter()
         row = {"method": name, **measure(name)}

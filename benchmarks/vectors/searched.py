@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.common.pages import emphasise, table
-from benchmarks.vectors.found import Found
+from benchmarks.vectors.found import Found, Row
 from benchmarks.vectors.goals import SETS, goals
 from benchmarks.vectors.storage import BYTES
+from benchmarks.vectors.study import PAIRED
 from benchmarks.vectors.upgrade import HEADS
 from benchmarks.vectors.variants import VARIANTS
 
@@ -24,9 +25,8 @@ def words(found: Found) -> Iterator[str]:
     yield "## Variants of the neural head"
     yield (
         "nDCG@10 on the pairs that a fit holds out, of the pairs of split 0 outside the test. The mean is over the "
-        f"lengths 8, 16, 32 ... and both sets; {len(rows)} of {len(VARIANTS)} variants were measured. The codes from "
-        f"pairs above use the best, {rows[0]['method']}: "
-        f"`{rows[0]['settings']}`. A head that finds less than the linear codes is not kept, and its row then shows "
+        f"lengths 8, 16, 32 ... and both sets; {len(rows)} of {len(VARIANTS)} variants were measured. "
+        f"{_used(found, rows[0])} A head that finds less than the linear codes is not kept, and its row then shows "
         "those (marked *)."
     )
     head = ["", "mean", *(f"{SETS.get(name, name)}, {d}" for name in protocol["sets"] for d in LENGTHS)]
@@ -40,6 +40,16 @@ def words(found: Found) -> Iterator[str]:
     ]
     yield table(head, emphasise(cells))
     yield found.made_by("variants")
+
+
+def _used(found: Found, best: Row) -> str:
+    """Say which settings the codes from pairs have."""
+    codes = [row for name, model in PAIRED for row in found.rows(f"paired-{name}-{model}", "neural")]
+    said = f"The best is {best['method']}: `{best['settings']}`."
+    if all(row.get("settings") == best["settings"] for row in codes):
+        return f"{said} The codes from pairs above use it."
+    old = {str(row.get("settings")): None for row in codes if row.get("settings") != best["settings"]}
+    return f"{said} Not all codes from pairs above were run again with it: some still use `{'`, `'.join(old)}`."
 
 
 def tried(found: Found) -> Iterator[str]:
@@ -56,7 +66,7 @@ def attempts(found: Found) -> dict[tuple[str, ...], str]:
     rows = [row for result in found.splits("variants") for row in result["rows"]]
     return {
         ("Debian", "WordNet"): f"Codes from pairs: {len(rows)} of {len(VARIANTS)} variants of the neural head, "
-        "compared on held-out pairs alone (below). The others were not run: they need more than an hour of a GPU.",
+        "compared on held-out pairs alone (below).",
         ("MiniLM queries",): f"A new model on old vectors: {len(HEADS)} settings of the neural heads, and the kinds of "
         "pairs, both chosen on held-out pairs.",
         tuple(

@@ -46,6 +46,21 @@ def test_codes_from_pairs(data: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert file.read_bytes() == before
 
 
+def test_a_neural_row_of_other_settings_is_measured_again(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    words = ["--data", str(data), "--json", str(file), "--set", "small", "--model", "minilm", "--test", "100"]
+    words += ["--methods", "pca,neural", "--neural"]
+
+    def rows(width: int) -> dict[str, dict[str, object]]:
+        paired.main([*words, json.dumps({"steps": 20, "batch_size": 64, "width": width})])
+        return {row["method"]: row for row in json.loads(file.read_text())["rows"]}
+
+    first, again, wider = rows(16), rows(16), rows(24)
+    assert again == first
+    assert wider["pca"] == first["pca"] and wider["neural"] != first["neural"]
+    assert wider["neural"]["settings"] == {"steps": 20, "batch_size": 64, "width": 24}
+
+
 def test_settings_are_given_or_those_of_the_best_variant(tmp_path: Path) -> None:
     rows_ = [{"quality": 0.4, "settings": {}}, {"quality": 0.5, "settings": {"steps": 7}}]
     (tmp_path / "variants.json").write_text(json.dumps({"rows": rows_}))

@@ -60,6 +60,14 @@ def test_a_row_is_missing_unless_it_was_measured_on_the_same_pairs(
     assert not lent.missing(task, tmp_path / "new", ("cca",))
 
 
+def test_a_row_of_other_settings_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lent, "RESULTS", tmp_path)
+    harness.write(tmp_path / "a-s0.json", {"rows": [{"method": "neural", "settings": {"width": 8}}]})
+    for width, missing in ((8, False), (16, True)):
+        task = Task("a-s0", "paired", (), ("neural",), 1.0, current=paired.of_settings({"width": width}))
+        assert lent.missing(task, tmp_path / "new") is missing
+
+
 def test_a_row_of_other_texts_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lent, "RESULTS", tmp_path)
     for known, counts, missing in (("t", (), False), ("u", (), True), (None, (), True), (None, (("pairs", 7),), False)):
