@@ -19,7 +19,6 @@ SETS = {
 }
 PHOTOS = {
     "laptop-cifar10": "CIFAR-10, `laptop`",
-    "laptop-tiny": "Tiny-ImageNet-100, `laptop`",
     "lite-cifar10": "CIFAR-10, EfficientNet-Lite0",
     "lite-coco": "COCO, EfficientNet-Lite0",
     "lite-tiny": "Tiny-ImageNet-100, EfficientNet-Lite0",
@@ -127,7 +126,7 @@ def _rankings(found: dict[str, Result]) -> Iterator[str]:
         "1,000; recall@10 is relative to the exact search by the full codes. The gain is that of cosine over "
         "relevance, with its standard error over the queries. Codes of `laptop` are from a model trained on the images "
         "of the gallery on a CPU; those of EfficientNet-Lite0, a pretrained network, are made by `fit vectors` with "
-        "mirrored images as second views."
+        "mirrored images as second views. Those of the catalogue are of a later model than in the tables above."
     )
     measured = {name: found[file] for name in SETS | PHOTOS if (file := f"search-{name}-rankings") in found}
     lines = []
