@@ -4,6 +4,7 @@
     python -m benchmarks.search.measure speed codes.npz --name cifar10 --items real --work DIR
     python -m benchmarks.search.measure speed codes.npz --name cifar10 --items 1000000 --work DIR --ways "funnel" "int8"
     python -m benchmarks.search.measure quality codes.npz --name cifar10
+    python -m benchmarks.search.measure rankings codes.npz --name cifar10
     python -m benchmarks.search.measure large codes.npz --name cifar10 --items 10000000 --work DIR
 
 `codes.npz` contains `gallery`, `queries`, `gallery_labels`, `query_labels` and `eigenvalues`. Every figure is written
@@ -233,6 +234,26 @@ def quality(args: argparse.Namespace) -> None:
                 print(key, row, flush=True)
 
 
+def rankings(args: argparse.Namespace) -> None:
+    from benchmarks.search.rankings import BYTES, compared, ranked, scores
+
+    file, codes = result_file(args, "rankings"), Codes.load(args.codes)
+    full = ranked(codes, None)["cosine"]
+    truth = full[:, :TOP]
+    protocol = {
+        "gallery": len(codes.gallery),
+        "queries": len(codes.queries),
+        "features": codes.gallery.shape[1],
+        "metric": "of the same bytes ranked both ways; error: standard error of the gain over the queries",
+        "full": {name: float(one.mean()) for name, one in scores(codes, full, truth).items()},
+    }
+    for n_bytes in BYTES:
+        if (key := f"{n_bytes} bytes") not in stored(file)["rows"]:
+            row = compared(codes, n_bytes, truth)
+            add_row(file, key, {"bytes": n_bytes, **row}, protocol)
+            print(key, row, flush=True)
+
+
 def large(args: argparse.Namespace) -> None:
     from benchmarks.search.large import fill, measure_large
 
@@ -250,7 +271,13 @@ def large(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
-    for verb, run in (("catalogue", catalogue), ("speed", speed), ("quality", quality), ("large", large)):
+    for verb, run in (
+        ("catalogue", catalogue),
+        ("speed", speed),
+        ("quality", quality),
+        ("rankings", rankings),
+        ("large", large),
+    ):
         one = verbs.add_parser(verb)
         one.set_defaults(run=run)
         one.add_argument("codes", type=Path)

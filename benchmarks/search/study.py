@@ -19,7 +19,8 @@ WAY_SECONDS = {"real": 60.0, "1000000": 400.0}
 def jobs(place: Place) -> Iterator[Job]:
     """Speed of every way to search, quality by bytes, an index larger than memory, and an older version."""
     from benchmarks.search.quality import BYTES, METHODS
-    from benchmarks.search.tables import SETS, SIZES, TIMED
+    from benchmarks.search.rankings import BYTES as RANKED_BYTES
+    from benchmarks.search.tables import PHOTOS, SETS, SIZES, TIMED
     from benchmarks.search.ways import NAMES
 
     stored = Stored(RESULTS, place.results)
@@ -38,6 +39,8 @@ def jobs(place: Place) -> Iterator[Job]:
         yield job(name, size, words, len(NAMES), WAY_SECONDS[size])
     for name in SETS:
         yield job(name, "quality", ("quality",), 1 + len(METHODS) * len(BYTES), 15)
+    for name in SETS | PHOTOS:
+        yield job(name, "rankings", ("rankings",), len(RANKED_BYTES), 15)
     yield job("coco", "large", ("large", "--work", "{data}/work"), 1, 900)
     name = "versions-of-search"
     words = (OLD, "--folder", "{results}")

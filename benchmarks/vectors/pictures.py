@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -41,28 +42,32 @@ def pictures(artwork: Path, kind: str, names: dict[str, str]) -> Iterator[tuple[
             yield code, file
 
 
-def pixels(file: Path) -> torch.Tensor:
-    """(3, SIZE, SIZE) pixels on white, as EfficientNet-Lite takes them: (rgb - 127) / 128."""
+def on_white(file: Path) -> Image.Image:
     with Image.open(file) as picture:
         drawn = picture.convert("RGBA")
-        white = Image.new("RGBA", drawn.size, "white")
-        plain = Image.alpha_composite(white, drawn).convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+    white = Image.new("RGBA", drawn.size, "white")
+    return Image.alpha_composite(white, drawn)
+
+
+def pixels(picture: Image.Image) -> torch.Tensor:
+    """(3, SIZE, SIZE) pixels as EfficientNet-Lite takes them: (rgb - 127) / 128."""
+    plain = picture.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
     return (torch.from_numpy(np.asarray(plain, np.float32)).permute(2, 0, 1) - 127) / 128
 
 
 @torch.no_grad()
-def features(files: list[Path], weights: Path) -> Floats:
+def features(shown: Iterable[Image.Image], weights: Path) -> Floats:
     """Rows of 1,280 features, averaged over places."""
     from efficientnet_lite_pytorch import EfficientNet
 
     network = EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(torch.load(weights, weights_only=True))
     network.eval()
-    rows = []
-    for start in range(0, len(files), BATCH):
-        found = network.extract_features(torch.stack([pixels(file) for file in files[start : start + BATCH]]))
-        rows.append(found.mean((2, 3)).numpy())
-        print(f"{start + len(rows[-1]):,} of {len(files):,} pictures", flush=True)
+    rows: list[Floats] = []
+    left = iter(shown)
+    while batch := [pixels(picture) for picture in islice(left, BATCH)]:
+        rows.append(network.extract_features(torch.stack(batch)).mean((2, 3)).numpy())
+        print(f"{sum(map(len, rows)):,} pictures", flush=True)
     return np.concatenate(rows)
 
 
@@ -79,7 +84,7 @@ def main(words: list[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "names.npy", np.searchsorted(codes, [code for code, _ in every]))
     np.save(folder / "right.minilm.npy", embed(MiniLM(given.minilm), [names[code] for code in codes]))
-    found = features([file for _, file in every], given.efficientnet)
+    found = features((on_white(file) for _, file in every), given.efficientnet)
     np.save(folder / "left.efficientnet.npy", found.astype(np.float16))
     harness.write(folder / "about.json", {**harness.environment(), "pictures": len(every), "names": len(codes)})
 

@@ -27,7 +27,7 @@ def test_pictures_with_a_name_are_read_on_white(tmp_path: Path) -> None:
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(folder / "1F600.png")
     ((code, file),) = pictures.pictures(tmp_path, "google", names)
     assert code == "1F600"
-    found = pictures.pixels(file)
+    found = pictures.pixels(pictures.on_white(file))
     assert found.shape == (3, pictures.SIZE, pictures.SIZE) and bool((found == 1.0).all())  # transparent: white
 
 
