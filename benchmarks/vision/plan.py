@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.common.plan import Stored, planned
 from benchmarks.vision import RESULTS
@@ -58,12 +58,12 @@ SCREENING_EPOCHS, FINAL_EPOCHS, ROBUSTNESS_EPOCHS, ACCURACY_EPOCHS = 20, 50, 10,
 CANDIDATE_EPOCHS = 50
 REMEDIES = {
     "scl-warm": (0.75, 0.375, 0.1875),
-    "scl-relative": (0.75, 0.375, 0.1875),
+    "scl-relative": (0.75, 0.375, 0.1875, 0.09375),
     "scl-lamb": (0.0025, 0.005, 0.01),
-    "scl-lars-warm": (1.2, 2.4),
+    "scl-lars-warm": (1.2, 2.4, 4.8),
     "scl-average": (0.375,),
 }
-"""Remedies for large batches and their rates (for batch 512)."""
+"""Remedies for large batches and their rates (for batch 512); a grid goes on where its last rate was the best."""
 CANDIDATES = (
     "scl-wide",
     "scl-wide-crops",
@@ -75,6 +75,23 @@ CANDIDATES = (
     "scl-cifar-simclr",
 )
 """Settings that may buy accuracy: the recipe first, then those that take longest."""
+
+
+class Goal(NamedTuple):
+    """What a record has to show."""
+
+    epochs: int
+    """At most so many."""
+    figure: str
+    above: float
+    words: str
+
+
+GOALS = (
+    Goal(200, "knn_code_test", 0.885, "kNN of the stored code above 0.885"),
+    Goal(800, "knn_code_test", 0.910, "kNN of the stored code above 0.910, the best of lightly's documentation"),
+    Goal(1000, "linear_sgd_test", 0.931, "linear probe above 0.931, the best of solo-learn's"),
+)
 CONSTANT = "scl-wide-late"
 """The candidate that makes long runs cheap: those of other lengths continue one another."""
 HELD_OUT_IMAGES = 5000
@@ -279,11 +296,21 @@ def records(finished: Finished) -> Iterator[Job]:
         constant = next(job for job in tried if job.method == CONSTANT)
         if scores.get(constant, 0.0) >= top - error and scores:
             best = constant
+        long: dict[int, Mapping[str, Any]] = {}
         for epochs in RECORD_EPOCHS:
+            if all(within(goal, long) for goal in GOALS if goal.epochs >= epochs):
+                return
             record = replace(best, epochs=epochs, part="records")
             yield record
+            long[epochs] = finished.result(record) or {}
             if not finished.assume_rates and record not in finished:
                 return
+
+
+def within(goal: Goal, long: Mapping[int, Mapping[str, Any]]) -> int | None:
+    """The fewest epochs, of those that a goal allows, after which a record meets it; None if none does."""
+    met = [epochs for epochs, run in long.items() if epochs <= goal.epochs and run.get(goal.figure, 0.0) > goal.above]
+    return min(met, default=None)
 
 
 STAGES: Mapping[str, Callable[[Finished], Iterator[Job]]] = {

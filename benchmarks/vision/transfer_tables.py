@@ -243,6 +243,17 @@ def _lost(runs: Runs) -> Iterator[str]:
         yield f"- {metric}: {words or 'none'}."
 
 
+def _lost_in_short(cells: Sequence[tuple[str, str, int | None, dict[str, Cell]]]) -> str:
+    """Name the lost cells, one sentence for each set of training."""
+    lost: dict[str, dict[str, list[str]]] = {}
+    for trained, searched, length, found in cells:
+        if not holds(found, DEFAULT)[1]:
+            at = "full" if length is None else str(length)
+            lost.setdefault(trained, {}).setdefault(searched, []).append(at)
+    ends = {of: ", ".join(f"{name} ({', '.join(at)})" for name, at in pairs.items()) for of, pairs in lost.items()}
+    return " ".join(f"`{trained}` → {said}." for trained, said in ends.items()) or "None."
+
+
 SHORT_ROWS, SHORT_LENGTHS = (DEFAULT, BEFORE, "encoder PCA, centred", "random"), (8, 16, 64, None)
 """Rows and lengths of the table in README.md; methods that were not run on every set are left out."""
 SHORT_METHODS = ("matryoshka-scl: projector, own order", "paper: projector, own order")
@@ -270,10 +281,9 @@ def in_short(results: Path) -> str:
     lengths = ["full" if length is None else str(length) for length in SHORT_LENGTHS]
     head = ["code", *(f"{words} {length}" for words in ("seen:", "unseen:") for length in lengths)]
     near, first = (sum(holds(found, DEFAULT)[i] for *_, found in cells) for i in (1, 0))
-    lost = next(_lost(runs)).removeprefix(f"- {METRICS[0]}: ")
     said = (
         f"The default is first in {first} of {len(cells)} comparisons, and near the first (within 2 % or two standard "
-        f"errors) in {near}. It loses (trained → searched, at features) {lost}"
+        f"errors) in {near}. It loses in these, trained → searched (features). {_lost_in_short(cells)}"
     )
     return textwrap.fill(said, 120, break_on_hyphens=False) + "\n\n" + table(head, emphasise(rows))
 

@@ -233,7 +233,7 @@ def exponents() -> Figures:
 
 
 def wide_runs() -> Figures:
-    ran = [name for name in results().by_name if "-wide-" in name and "-e50-" in name]
+    ran = [name for name in results().by_name if name.startswith("retrieval-") and "-wide-" in name and "-e50-" in name]
     return {"ran": len(ran)}
 
 

@@ -74,3 +74,27 @@ def test_records_are_of_the_candidate_that_is_best_on_held_out_images(results: P
     assert cells(text, METHODS[plan.CANDIDATES[0]].words)[:2] == ["0.800", "0.950"]
     said = [line for line in text.splitlines() if line.startswith("- ")]
     assert [line.rsplit(": ", 1)[1] for line in said] == ["met (0.886).", "**missed** (0.909).", "not run."]
+
+
+@pytest.mark.parametrize(("few", "better"), [(0.55, True), (0.65, False)])
+def test_what_the_large_batch_loses_is_compared_with_as_few_steps(results: Path, few: float, better: bool) -> None:
+    store(results, plan.brief("scl", 0.75), **at(0.71, 0.67))
+    store(results, plan.brief("scl-lamb", 0.005, batch_size=2048), **at(0.60, 0.6))
+    for job in plan.few_steps(plan.Finished()):
+        store(results, job, **at(few, 0.5))
+    text = "\n\n".join(large_batches(read(results), plan.Finished()))
+    assert "It takes 210 steps." in text and f"{few:.3f} after 174, {few:.3f} after 261." in text
+    assert ("better step by step" in text) is better
+
+
+def test_a_goal_may_be_met_by_a_shorter_record(results: Path) -> None:
+    for job in plan.records(plan.Finished()):
+        store(results, job, knn_code_held_out=0.8)
+    for epochs, code, linear in ((200, 0.92, 0.91), (800, 0.95, 0.94)):
+        *_, record = plan.records(plan.Finished())
+        assert record.epochs == epochs
+        store(results, record, knn_code_test=code, linear_sgd_test=linear)
+    assert [job.epochs for job in plan.records(plan.Finished()) if job.part == "records"] == [200, 800]
+    text = "\n\n".join(records(read(results), plan.Finished()))
+    said = [line.rsplit(": ", 1)[1] for line in text.splitlines() if line.startswith("- ")]
+    assert said == ["met (0.920).", "met (0.920 after 200).", "met (0.940 after 800)."]

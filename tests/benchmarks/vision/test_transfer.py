@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -169,5 +170,8 @@ def test_the_short_table_has_means_of_seen_and_unseen_sets_and_names_what_is_los
         values = [found[0] for (trained, searched), found in full.items() if found and (trained == searched) == seen]
         assert len(values) == (3 if seen else 9)
         assert f"{sum(values) / len(values):.3f}" in first.split("|")[column]
-    lost = next(transfer_tables._lost(runs)).partition(": ")[2]
-    assert lost in " ".join(text.split())
+    pairs = next(transfer_tables._lost(runs)).partition(": ")[2].rstrip(".").split("; ")
+    for pair in pairs:
+        trained, searched, at = re.split(" → | at ", pair)
+        said = next(part for part in " ".join(text.split()).split(". ") if f"`{trained}` →" in part)
+        assert f" {searched} ({at})" in said
