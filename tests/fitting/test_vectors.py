@@ -157,6 +157,7 @@ def test_labels_of_a_text_file_are_its_lines(tmp_path: Path, encoding: str) -> N
         ({"lag": 1, "lags": 5}, "lags"),
         ({"second": np.ones((1500, 9))}, "All rows of second are the same"),
         ({"pairs": planted()[1], "solver": "neural", "widht": 5}, "did you mean width"),
+        ({"lag": 2, "solver": "neural-large"}, "for the slow modes of a time series, use neural"),
     ],
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], says: str) -> None:
@@ -202,6 +203,23 @@ def test_a_neural_head_finds_what_no_linear_map_can(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.encode(x[:50]), again.encode(x[:50]))
     fresh = squared(300, seed=9)
     assert finds(again.encode(fresh[0]), again.encode(fresh[1]), 6) > 0.2
+
+
+def test_the_large_head_is_the_neural_solver_with_other_settings() -> None:
+    x, y = planted()
+    model = fit_vectors(x, 4, pairs=y, solver="neural-large", steps=2, width=16, **QUIET)
+    same = fit_vectors(
+        x,
+        4,
+        pairs=y,
+        solver="neural",
+        steps=2,
+        width=16,
+        batch_size=2048,
+        objective_options={"temperature": 0.05},
+        **QUIET,
+    )
+    assert model.weights_sha256 == same.weights_sha256
 
 
 def test_a_neural_head_that_finds_no_more_is_left_out(tmp_path: Path) -> None:

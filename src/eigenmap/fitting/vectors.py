@@ -37,7 +37,7 @@ from eigenmap.model import Eigenmap
 from eigenmap.networks.vectors import VectorEncoderSpec
 from eigenmap.objectives import build
 from eigenmap.recipes.recipe import identity
-from eigenmap.recipes.vectors import Solver, VectorRecipe, get_vector_recipe
+from eigenmap.recipes.vectors import VectorRecipe, VectorRecipeName, get_vector_recipe
 from eigenmap.relations.lagged import lagged
 from eigenmap.relations.pairs import (
     VectorPairs,
@@ -150,7 +150,7 @@ def fit_vectors(
     reversible: bool = True,
     lags: Iterable[int] | None = None,
     into: str | Path | None = None,
-    solver: Solver = "linear",
+    solver: VectorRecipeName = "linear",
     unit: bool | None = None,
     out: str | Path | None = None,
     resume: bool = False,
@@ -190,7 +190,8 @@ def fit_vectors(
         into: run folder of a model whose codes are already stored. New vectors get codes that are comparable with
             these, so nothing has to be encoded again; `pairs` are then the old vectors of the same items.
         solver: "linear" (closed form, one pass), or "neural": a residual head that starts at the linear solution and is
-            kept only if it finds more held-out partners.
+            kept only if it finds more held-out partners; or "neural-large": a larger one, for tens of thousands of
+            pairs and a GPU.
         unit: whether rows are first scaled to norm 1; by default, if that finds more held-out partners.
         out: folder for the model; without it nothing is written.
         resume: continue from the last checkpoint in `out` (neural).

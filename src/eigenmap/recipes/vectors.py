@@ -10,6 +10,7 @@ from eigenmap.recipes.recipe import BaseRecipe, changed
 from eigenmap.training.config import RESUME_ANYHOW
 
 Solver = Literal["linear", "neural"]
+VectorRecipeName = Literal["linear", "neural", "neural-large"]
 Outputs = Literal["unit", "plain"]
 
 
@@ -57,6 +58,16 @@ LINEAR = VectorRecipe()
 NEURAL = VectorRecipe(name="neural", solver="neural", steps=1000)
 """A residual head on top of the closed form."""
 
+LARGE = VectorRecipe(
+    name="neural-large",
+    solver="neural",
+    width=8192,
+    batch_size=2048,
+    steps=2000,
+    objective_options={"temperature": 0.05},
+)
+"""A head for tens of thousands of pairs and a GPU: the best on held-out pairs of those in docs/vector-benchmarks.md."""
+
 FUNCTIONS = VectorRecipe(
     name="functions",
     solver="neural",
@@ -70,12 +81,14 @@ FUNCTIONS = VectorRecipe(
 )
 """A head whose features are eigenfunctions or singular functions, such as the slow modes of a time series."""
 
-VECTORS: dict[str, VectorRecipe] = {LINEAR.name: LINEAR, NEURAL.name: NEURAL}
-"""Recipes by solver."""
+VECTORS: dict[str, VectorRecipe] = {recipe.name: recipe for recipe in (LINEAR, NEURAL, LARGE)}
+"""Recipes by the name that `fit_vectors` and `--solver` take."""
 
 
 def get_vector_recipe(solver: str, functions: bool = False) -> VectorRecipe:
     """Look up the recipe of a solver; with `functions`, its head approximates eigenfunctions or singular functions."""
     if not isinstance(solver, str) or solver not in VECTORS:
         raise EigenmapError(f"solver must be one of {', '.join(VECTORS)}, not {solver!r}.")
-    return FUNCTIONS if functions and solver == "neural" else VECTORS[solver]
+    if functions and solver == LARGE.name:
+        raise EigenmapError(f"{LARGE.name} is for pairs and views; for the slow modes of a time series, use neural.")
+    return FUNCTIONS if functions and solver == NEURAL.name else VECTORS[solver]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.vectors import cost, searched, spaces, translated, variants
+from benchmarks.vectors import RESULTS, cost, searched, spaces, translated, variants
 from benchmarks.vectors.found import Found
+from eigenmap.recipes.vectors import LARGE, NEURAL
 from tests.linear.planted import canonical_correlations
 
 from .data import pairs, write
@@ -99,3 +101,8 @@ class AtOnce:
         done: Future[object] = Future()
         done.set_result(work(*given))
         return done
+
+
+def test_the_large_recipe_has_the_settings_of_the_best_variant() -> None:
+    rows = json.loads((RESULTS / "variants.json").read_text())["rows"]
+    assert replace(NEURAL.but(**variants.best(rows)), name=LARGE.name) == LARGE

@@ -53,6 +53,7 @@ class Solver(str, Enum):
 
     linear = "linear"
     neural = "neural"
+    neural_large = "neural-large"
 
 
 @fit.command(
@@ -180,7 +181,7 @@ def vectors(
         option(
             "--solver",
             "linear: closed form, one pass. neural: adds a residual head, kept only if it finds more on held-out "
-            "pairs.",
+            "pairs. neural-large: a larger head, for tens of thousands of pairs and a GPU.",
             NETWORK,
             shown=True,
         ),
@@ -197,7 +198,7 @@ def vectors(
     minutes: MinutesOption = None,
     n_components: ComponentsOption = None,
     width: Annotated[
-        int | None, option("--width N", "Units of the head's hidden layer [dim](default: 512)[/dim].", NETWORK)
+        int | None, option("--width N", "Units of the head's hidden layer [dim](default: the solver's)[/dim].", NETWORK)
     ] = None,
     objective: ObjectiveOption = None,
     batch_size: Annotated[int | None, option("--batch-size N", "Pairs per step.", TRAINING)] = None,
