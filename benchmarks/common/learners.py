@@ -9,7 +9,7 @@ import torch
 from eigenmap.fitting.options import RunOptions
 from eigenmap.fitting.problem import Problem, Task
 from eigenmap.training import start
-from eigenmap.training.loop import Learner
+from eigenmap.training.loop import Learner, small_crops
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,9 @@ class Stepping:
 
     def step(self, step: int) -> float:
         """Take a step on the batch of that number; return its loss."""
-        return float(self.learner.step(step, self.problem.relation.batch(step))[0])
+        relation = self.problem.relation
+        crops = small_crops(relation, self.learner.config, step)
+        return float(self.learner.step(step, relation.batch(step), crops=crops)[0])
 
 
 def stepping(task: Task, options: RunOptions) -> Stepping:

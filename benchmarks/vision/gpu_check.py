@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, product
 from typing import get_args
 
 import torch
@@ -72,7 +72,10 @@ def check_ahead(size: int, device: torch.device) -> Iterator[Case]:
 def check_steps(
     size: int, precisions: Sequence[TrainingPrecision], device: torch.device, steps: int = 30
 ) -> Iterator[Case]:
-    """Compare the losses of a short training, compiled and plain; they may drift apart slowly, but never to nan."""
+    """Compare the losses of a short training, compiled and plain; they may drift apart slowly, but never to nan.
+
+    Without small crops, and with two of every image.
+    """
     stem = "imagenet" if size > 64 else "small"
     losses = {}
     pixels, rows = photos(512, size), torch.arange(512)
@@ -91,15 +94,15 @@ def check_steps(
         warmup=1 / 3,
         channels_last=True,
     )
-    for precision in precisions:
+    for precision, crops in product(precisions, (0, 2)):
         for compiled in (False, True):
-            chosen = recipe.but(precision=precision, compile=compiled)
+            chosen = recipe.but(precision=precision, compile=compiled, crops=crops)
             task = ImageTask(chosen, pixels, rows, rows[:2], ImageInput(size, 3))
             made = stepping(task, RunOptions(steps=steps, device=device.type))
             losses[compiled] = torch.tensor([made.step(step) for step in range(steps)])
-        yield f"first loss, {stem} stem, {size} pixels, {precision}", _apart(losses[False][:1], losses[True][:1]), 0.05
-        drift = _apart(losses[False].mean(), losses[True].mean())
-        yield f"mean loss of {steps} steps, {stem} stem, {size} pixels, {precision}", drift, 0.5
+        words = f"{stem} stem, {size} pixels, {precision}{f', {crops} small crops' if crops else ''}"
+        yield f"first loss, {words}", _apart(losses[False][:1], losses[True][:1]), 0.05
+        yield f"mean loss of {steps} steps, {words}", _apart(losses[False].mean(), losses[True].mean()), 0.5
 
 
 def check_objectives(device: torch.device, names: Sequence[str] = tuple(OBJECTIVES), k: int = 2048) -> Iterator[Case]:

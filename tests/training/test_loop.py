@@ -288,8 +288,8 @@ def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_p
     compiled: list[nn.Module] = []
     inductor = torch.compile
 
-    def traced(network: nn.Module, backend: str = "eager", mode: str = "default") -> Any:
-        assert mode == "default"  # no CUDA graphs on a CPU
+    def traced(network: nn.Module, backend: str = "eager", mode: str = "default", dynamic: bool = False) -> Any:
+        assert mode == "default" and not dynamic  # no CUDA graphs on a CPU
         compiled.append(network)
         return inductor(network, backend=backend)  # generating code would take a minute
 
@@ -309,13 +309,16 @@ def test_compiled_channels_last_and_mixed_precision_give_the_same_network_with_p
 def test_only_objectives_of_plain_operations_are_compiled(
     objective: nn.Module, fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled: list[object] = []
+    compiled: list[tuple[object, object]] = []
     monkeypatch.setattr(loop, "_alone_on_gpu", lambda fabric: True)
-    monkeypatch.setattr(torch, "compile", lambda module, **options: compiled.append(module) or module)
-    config = change(CONFIG, compile=True)
-    network = ToyNetwork()
-    learner = loop.Learner(start(config), network, objective, config)
-    assert compiled == ([network, objective] if fused else [network]) and learner.objective is objective
+    monkeypatch.setattr(torch, "compile", lambda module, **how: compiled.append((module, how["dynamic"])) or module)
+    for crops in (0, 2):  # small crops have a size of their own, and so code of their own
+        config = change(CONFIG, compile=True, crops=crops)
+        network = ToyNetwork()
+        learner = loop.Learner(start(config), network, objective, config)
+        assert learner.graphs is (crops == 0) and learner.objective is objective
+        assert compiled == [(module, False) for module in ([network, objective] if fused else [network])]
+        compiled.clear()
 
 
 class Images(ToyRelation):

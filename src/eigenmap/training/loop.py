@@ -98,11 +98,12 @@ class Learner:
         self.fabric, self.config = fabric, config
         self.network = network.train()
         # A single process with undivided batches can replay the network as a CUDA graph: two launches per step.
-        whole = config.accumulate == 1 and config.crops == 0
-        self.graphs = config.compile and whole and _alone_on_gpu(fabric)
+        alone = config.compile and config.accumulate == 1 and _alone_on_gpu(fabric)
+        self.graphs = alone and config.crops == 0
         mode = "reduce-overhead" if self.graphs else "default"
         # `module` is the same network as run by Fabric: compiled, in mixed precision, distributed.
-        runner = cast(nn.Module, torch.compile(network, mode=mode)) if config.compile else network
+        # Small crops have another size than views: each gets code of its own, which is faster than code for any size.
+        runner = cast(nn.Module, torch.compile(network, mode=mode, dynamic=False)) if config.compile else network
         if isinstance(objective, LearningObjective):
             if config.crops:
                 raise EigenmapError(
@@ -113,7 +114,7 @@ class Learner:
         objective = objective.to(fabric.device)
         self.learned = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         # Fusing the objective's dozens of small operations keeps the host faster than the device.
-        fuse = self.graphs and getattr(objective, "fusible", False)
+        fuse = alone and getattr(objective, "fusible", False)
         self.objective = cast(nn.Module, torch.compile(objective, dynamic=False)) if fuse else objective
         self.module, self.optimizer = fabric.setup(runner, build_optimizer(network, config, objective))
         if isinstance(objective, TaughtObjective):  # only now do all processes have the same weights
