@@ -289,6 +289,8 @@ def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> t
         return run, source
     if (run / "_embedding.json").is_file():
         raise EigenmapError(f"{run} contains codes of a model, which is missing: eigenmap index RUN {run}.")
+    if (run / "codes.npy").is_file():
+        raise EigenmapError(f"{run} is a folder; index the file of codes in it: eigenmap index {run / 'codes.npy'}.")
     if not database.is_plain(run):
         raise EigenmapError(
             f"SOURCE is missing: give what to index with the model {run}. Only a file of vectors (.npy, .npz, "
