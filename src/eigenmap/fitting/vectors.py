@@ -235,7 +235,8 @@ def fit_vectors(
     listed = checked_lags(lags, lag)
     if into is not None:
         return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
-    found = relation.read(vectors, options.seed)
+    with options.waiting("reading pairs" if neighbours is None else "looking for neighbours"):
+        found = relation.read(vectors, options.seed)
     check_count(found)
     asked = recipe.n_components or None
     neural = recipe.solver == "neural"
