@@ -5,12 +5,12 @@
     python tools/release.py --pythons python3.12 python3.13    # try the wheel with these interpreters as well
     python tools/release.py --oldest python3.10     # and with the oldest versions that pyproject.toml allows
 
-It takes about five minutes and publishes nothing. Each check is a line of `dist/RELEASE.txt`; the first failure shows
-the output of the command that failed, and ends the run with exit code 1. The wheel and the sdist
-are built twice, in two clones, with the time of the commit as the time of every file, and must be equal byte by byte.
-The wheel is then installed into a new environment, where the repository cannot be imported: dependencies must agree,
-`import eigenmap` must be quick and must not load torch, and the demo, the trained model, the examples of README and
-how-tos (small form) and a smoke test of each extra must run. `dist/TRANSCRIPT.txt` has the examples with their outputs.
+It takes some minutes and publishes nothing. Each check is a line of `dist/RELEASE.txt`; the first failure ends the run
+with exit code 1, and the output of the command that failed is shown. The wheel and the sdist are built twice, in two
+clones, with the time of the commit as the time of every file, and must be equal byte by byte. The wheel is then
+installed into a new environment, where the repository cannot be imported: dependencies must agree, `import eigenmap`
+must be quick and must not load torch, and the demo, the trained model, the examples of README and how-tos (small form)
+and a smoke test of each extra must run. `dist/TRANSCRIPT.txt` has the examples with their outputs.
 """
 
 from __future__ import annotations
