@@ -5,11 +5,12 @@
     python tools/release.py --pythons python3.12 python3.13    # try the wheel with these interpreters as well
     python tools/release.py --oldest python3.10     # and with the oldest versions that pyproject.toml allows
 
-Each check is a line of `dist/RELEASE.txt`, and the first failure ends the run with exit code 1. The wheel and the sdist
-are built twice, in two clones, with the time of the commit as the time of every file, and must be equal byte by byte.
-The wheel is then installed into a new environment, where the repository cannot be imported: dependencies must agree,
-`import eigenmap` must be quick and must not load torch, and the demo, the trained model, the examples of README and
-how-tos (small form) and a smoke test of each extra must run. `dist/TRANSCRIPT.txt` has the examples with their outputs.
+It takes some minutes and publishes nothing. Each check is a line of `dist/RELEASE.txt`; the first failure ends the run
+with exit code 1, and the output of the command that failed is shown. The wheel and the sdist are built twice, in two
+clones, with the time of the commit as the time of every file, and must be equal byte by byte. The wheel is then
+installed into a new environment, where the repository cannot be imported: dependencies must agree, `import eigenmap`
+must be quick and must not load torch, and the demo, the trained model, the examples of README and how-tos (small form)
+and a smoke test of each extra must run. `dist/TRANSCRIPT.txt` has the examples with their outputs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -139,10 +141,12 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="folder for environments; a temporary one by default")
     arguments = parser.parse_args()
     report: list[str] = []
+    times = [time.perf_counter()]
 
     def say(line: str) -> None:
         report.append(line)
-        print(line, flush=True)
+        times.append(time.perf_counter())
+        print(f"{line} [{times[-1] - times[-2]:.0f} s]", flush=True)
 
     try:
         with _folder(arguments.work) as work:
@@ -152,29 +156,31 @@ def main() -> int:
                 try_python(wheel, work / f"python{number}", interpreter, say)
             if arguments.oldest:
                 try_python(wheel, work / "oldest", arguments.oldest, say, oldest())
-    except (ReleaseError, subprocess.CalledProcessError) as error:
+    except (ReleaseError, OSError) as error:
         say(f"FAILED: {error}")
         return 1
     finally:
         DIST.mkdir(exist_ok=True)
         (DIST / "RELEASE.txt").write_text("\n".join(report) + "\n", encoding="utf-8")
+    print(f"{DIST.name}/: {', '.join(sorted(path.name for path in DIST.iterdir()))}; nothing has been published.")
     return 0
 
 
 def build(work: Path, say: Callable[[str], None]) -> Path:
     """Build twice from clean clones, compare, and put wheel, sdist and checksums into dist/."""
-    if _output(["git", "status", "--porcelain"], cwd=ROOT):
+    if _run(["git", "status", "--porcelain"], ROOT):
         raise ReleaseError("there are uncommitted changes; commit them first")
-    commit = _output(["git", "rev-parse", "HEAD"], cwd=ROOT)
-    when = _output(["git", "log", "-1", "--format=%ct"], cwd=ROOT)
+    _doing("building wheel and sdist twice")
+    commit = _run(["git", "rev-parse", "HEAD"], ROOT)
+    when = _run(["git", "log", "-1", "--format=%ct"], ROOT)
     python = _environment(work / "build", ["hatchling"])
     built = []
     for number in (1, 2):
         clone = work / f"clone{number}"
-        subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone)], check=True)
-        subprocess.run(["git", "checkout", "--quiet", commit], cwd=clone, check=True)
-        command = [str(python), "-m", "hatchling", "build", "-d", "out", "-t", "wheel", "-t", "sdist"]
-        subprocess.run(command, cwd=clone, check=True, env={**os.environ, "SOURCE_DATE_EPOCH": when}, stdout=sys.stderr)
+        _run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, clone], work)
+        _run(["git", "checkout", "--quiet", commit], clone)
+        command = [python, "-m", "hatchling", "build", "-d", "out", "-t", "wheel", "-t", "sdist"]
+        _run(command, clone, SOURCE_DATE_EPOCH=when)
         built.append({file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (clone / "out").iterdir()})
     if built[0] != built[1]:
         raise ReleaseError(f"two builds differ: {json.dumps(built)}")
@@ -194,45 +200,47 @@ def try_wheel(wheel: Path, work: Path, extras: Sequence[str], say: Callable[[str
     """Install the wheel where the repository cannot be seen, and use it."""
     place = work / "elsewhere"
     place.mkdir()
+    _doing("installing the wheel")
     python = _environment(work / "clean", [str(wheel), "-c", str(ROOT / "constraints.txt")])
-    _run(python, ["-m", "pip", "check"], place)
-    version = _output([str(python), "-V"]).split()[-1]
+    _run([python, "-m", "pip", "check"], place)
+    version = _run([python, "-V"], place).split()[-1]
     say(f"wheel installed with Python {version} and the versions of constraints.txt; pip check passes")
     loaded = "import eigenmap, sys; assert 'site-packages' in eigenmap.__file__; assert 'torch' not in sys.modules"
-    _run(python, ["-c", loaded], place)
+    _run([python, "-c", loaded], place)
     seconds = min(_seconds(python, place) for _ in range(3))
     if seconds > SLOWEST_IMPORT_S:
         raise ReleaseError(f"import eigenmap takes {seconds:.2f} s")
     say(f"import eigenmap: {seconds:.2f} s, without torch")
-    version = _output([str(python.with_name("eigenmap")), "--version"], cwd=place)
+    version = _run([python.with_name("eigenmap"), "--version"], place)
     if wheel.name.split("-")[1] != version.split()[-1]:
         raise ReleaseError(f"the wheel is {wheel.name}, but the command says {version}")
     _smoke(python, "", place)
     say("smoke test of the wheel alone passes")
-    began = time.perf_counter()
-    subprocess.run([str(python.with_name("eigenmap")), *DEMO], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+    _doing(f"eigenmap {' '.join(DEMO)}")
+    _run([python.with_name("eigenmap"), *DEMO], place)
     if not (place / "demo" / "report.html").is_file():
         raise ReleaseError("the demo wrote no report")
-    say(f"eigenmap {' '.join(DEMO)}: {time.perf_counter() - began:.0f} s")
-    _run(
-        python, [str(work / "clone1" / "tools" / "transcripts.py"), "--quick", "--log", TRANSCRIPT.name, *PAGES], place
-    )
+    say(f"eigenmap {' '.join(DEMO)}: trains, measures and writes its report")
+    _doing("running the examples of README and how-tos")
+    _run([python, work / "clone1" / "tools" / "transcripts.py", "--quick", "--log", TRANSCRIPT.name, *PAGES], place)
     shutil.copyfile(place / TRANSCRIPT.name, TRANSCRIPT)
     say(f"examples of README, quickstart and {len(PAGES) - 3} how-tos run: {TRANSCRIPT.relative_to(ROOT)}")
     for extra in extras:
-        if extra in NEED_PLAIN_TORCH and "+" in _output([str(python), "-c", TORCH_VERSION], cwd=place):
+        if extra in NEED_PLAIN_TORCH and "+" in _run([python, "-c", TORCH_VERSION], place):
             say(f"extra {extra}: left to --pythons, since torchvision does not fit this build of torch")
         else:
             try_extra(python, wheel, extra, place, say)
-    _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[docs]"], place)
-    _run(python, [str(work / "clone1" / "tools" / "check_site.py")], place)
+    _doing("building the site")
+    _run([python, "-m", "pip", "install", "--quiet", f"{wheel}[docs]"], place)
+    _run([python, work / "clone1" / "tools" / "check_site.py"], place)
     say("the site is built without warnings; links, assets and spelling are fine")
 
 
 def try_extra(python: Path, wheel: Path, extra: str, place: Path, say: Callable[[str], None]) -> None:
     """Install an extra into an environment that has the wheel, and run its smoke test."""
-    _run(python, ["-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
-    _run(python, ["-m", "pip", "check"], place)
+    _doing(f"installing the extra {extra}")
+    _run([python, "-m", "pip", "install", "--quiet", f"{wheel}[{extra}]"], place)
+    _run([python, "-m", "pip", "check"], place)
     _smoke(python, extra, place)
     say(f"extra {extra}: installed, pip check and smoke test pass")
 
@@ -249,12 +257,13 @@ def try_python(
     wheel: Path, folder: Path, interpreter: str, say: Callable[[str], None], versions: Sequence[str] = ()
 ) -> None:
     """Install the wheel with another interpreter, and run the smoke test of the wheel alone and a command."""
+    _doing(f"installing the wheel with {interpreter}")
     python = _environment(folder, [str(wheel), *versions], interpreter)
-    _run(python, ["-m", "pip", "check"], folder)
+    _run([python, "-m", "pip", "check"], folder)
     _smoke(python, "", folder)
     _try_command(python, folder)
     about = "import sys, torch; print(sys.version.split()[0], torch.__version__)"
-    number, torch = _output([str(python), "-c", about], cwd=folder).split()
+    number, torch = _run([python, "-c", about], folder).split()
     rest = ", the oldest versions of all dependencies" if versions else ""
     say(f"Python {number} with torch {torch}{rest}: installed; pip check, smoke test and a search pass")
     for extra in NEED_PLAIN_TORCH if not versions else ():
@@ -264,29 +273,29 @@ def try_python(
 def _try_command(python: Path, place: Path) -> None:
     """Search with the trained model of the wheel."""
     command = str(python.with_name("eigenmap"))
-    subprocess.run([command, "demo", "--ready", "--quiet"], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+    _run([command, "demo", "--ready", "--quiet"], place)
     search = [command, "search", "runs/ready/catalogue.index", "runs/ready/queries/bag-1.png", "--top", "3"]
-    if "train/" not in _output(search, cwd=place):
+    if "train/" not in _run(search, place):
         raise ReleaseError(f"{' '.join(search)} found nothing")
 
 
 def _smoke(python: Path, extra: str, place: Path) -> None:
     program = place / f"smoke_{extra or 'plain'}.py"  # a file: programs that start others read it again
     program.write_text(dedent(SMOKE[extra]), encoding="utf-8")
-    _run(python, [str(program)], place)
+    _run([python, program], place)
 
 
 def _seconds(python: Path, place: Path) -> float:
     """Return the seconds that the import takes beyond the start of Python."""
     code = "import time; began = time.perf_counter(); import eigenmap; print(time.perf_counter() - began)"
-    return float(_output([str(python), "-c", code], cwd=place))
+    return float(_run([python, "-c", code], place))
 
 
 def _environment(folder: Path, packages: Sequence[str], interpreter: str = sys.executable) -> Path:
     """Create an environment with packages, and return its Python."""
-    subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
+    _run([interpreter, "-m", "venv", folder], folder.parent)
     python = folder / "bin" / "python"
-    _run(python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], folder)
+    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], folder)
     return python
 
 
@@ -295,12 +304,18 @@ def _bare() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
-def _run(python: Path, arguments: Sequence[str], place: Path) -> None:
-    subprocess.run([str(python), *arguments], cwd=place, check=True, env=_bare(), stdout=sys.stderr)
+def _doing(what: str) -> None:
+    """Say what goes on, since the check that follows may take a minute."""
+    print(f"... {what}", file=sys.stderr, flush=True)
 
 
-def _output(command: Sequence[str], cwd: Path | None = None) -> str:
-    done = subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True, env=_bare())
+def _run(command: Sequence[str | Path], place: Path, **variables: str) -> str:
+    """Run a command where the repository cannot be seen, and return what it prints; show all of that if it fails."""
+    words = list(map(str, command))
+    done = subprocess.run(words, cwd=place, env={**_bare(), **variables}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="", file=sys.stderr, flush=True)
+        raise ReleaseError(f"exit code {done.returncode} of {shlex.join(words)}")
     return done.stdout.strip()
 
 

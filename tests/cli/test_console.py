@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import re
+import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -8,6 +10,7 @@ import pytest
 from rich.table import Table
 
 from eigenmap.cli.console import complain, duration, log_function, note, print_result, printable, progress_bar
+from eigenmap.training.progress import Bar
 from tests.cli.run import Terminal
 
 
@@ -44,6 +47,17 @@ def test_a_complaint_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     with redirect_stderr(err):
         complain("it is wrong")
     assert err.getvalue().startswith("\x1b[1;31mError: ")
+
+
+def test_a_note_is_printed_above_what_is_on_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    err = Terminal()
+    with redirect_stderr(err), Bar().waiting("ordering the features"):
+        while "ordering" not in err.getvalue():  # drawn by another thread
+            time.sleep(0.01)
+        note("a note [1, 2]")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err.getvalue()).splitlines()
+    assert "a note [1, 2]" in lines, lines
 
 
 def test_long_names_are_not_cut_in_a_pipe() -> None:

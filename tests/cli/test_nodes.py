@@ -65,6 +65,14 @@ def test_codes_of_nodes_are_indexed_without_the_model(place: Path, tmp_path: Pat
     assert "90 vectors" in succeed("index", codes, "-o", index).err
 
 
+def test_the_file_to_index_in_a_folder_of_codes_is_named(place: Path, tmp_path: Path) -> None:
+    store, index = tmp_path / "store", tmp_path / "nodes.index"
+    succeed("embed", place / "run", place / "graph.npz", "--neighbours", "-o", store)
+    for given in ([store], [place / "run", store]):
+        assert "index " + str(store / "codes.npy") in refused("index", *given, "-o", index)
+    assert "90 vectors" in succeed("index", store / "codes.npy", "-o", index).err
+
+
 @pytest.mark.parametrize("name", ["map.npy", "model.onnx"])
 def test_a_refused_export_does_not_advise_another_that_is_refused(place: Path, tmp_path: Path, name: str) -> None:
     said = refused("export", place / "run", "--to", tmp_path / name)

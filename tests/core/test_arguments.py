@@ -19,7 +19,7 @@ def test_whole_numbers_of_any_kind_become_int(value: Any) -> None:
     assert whole_number(value, "dim", 1, 256) == int(value)
 
 
-@pytest.mark.parametrize("value", [0, 257, -1, "x", 2.0, None, True])
+@pytest.mark.parametrize("value", [0, 257, -1, "x", 2.0, None, True, pytest.param(10**5000, id="long")])
 def test_anything_else_says_what_is_allowed(value: Any) -> None:
     with pytest.raises(EigenmapError, match=r"^dim .*1 to 256"):
         whole_number(value, "dim", 1, 256)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from eigenmap import Eigenmap, EigenmapError, fit_graph, recipes
+from eigenmap import Eigenmap, EigenmapError, fit_graph, fit_vectors, recipes
 from eigenmap.core.clock import counted_from
 from eigenmap.fitting import evidence, length, pipeline
 from eigenmap.fitting.images import ImageTask
@@ -17,8 +19,10 @@ from eigenmap.fitting.length import training_seconds
 from eigenmap.fitting.options import RunOptions
 from eigenmap.model import ImageInput
 from eigenmap.training import checkpoint, start
+from eigenmap.training.progress import Silent
 from eigenmap.training.threads import Measured
 from tests.graphs import blocks
+from tests.linear.planted import planted
 
 GRAPH = blocks()
 SMALL: dict[str, Any] = {"width": 8, "batch_size": 32, "device": "cpu", "progress": False}
@@ -182,5 +186,39 @@ def test_a_run_whose_time_is_over_says_that_fewer_pairs_are_used() -> None:
     pipeline.best_code(replace(trained, left=-1.0), said.append)
     assert any(line.startswith("Time is short") and "0% of the usual pairs" in line for line in said)
     said.clear()
-    pipeline.best_code(replace(trained, left=1e9), said.append)
+    for most in (1e9, 0.95 * trained.problem.seconds_to_align(trained.result.seconds, 32)):  # 95 % are nearly all
+        pipeline.best_code(replace(trained, left=most), said.append)
     assert not any("Time is short" in line for line in said)
+
+
+class Spinners(Silent):
+    """Remembers what was shown besides training."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:
+        self.shown.append(what)
+        return nullcontext()
+
+
+def test_what_goes_on_besides_training_is_shown_by_the_first_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    spinners = Spinners()
+    fit(progress=spinners, minutes=0.05)
+    assert spinners.shown == ["measuring the speed of training", "ordering the features"]
+    monkeypatch.setenv("RANK", "1")
+    with RunOptions(progress=spinners).waiting("nothing"):
+        assert len(spinners.shown) == 2
+
+
+@pytest.mark.parametrize("norms", [1, 2])
+def test_the_choice_of_a_map_is_shown_for_both_ways_to_scale_rows(norms: int, tmp_path: Path) -> None:
+    spinners, (x, y) = Spinners(), planted()
+    if norms == 1:
+        x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
+    fit_vectors(x, 4, pairs=y, progress=spinners, out=tmp_path / "run", device="cpu")
+    choosing = "choosing the map on held-out pairs"
+    assert spinners.shown == ["reading pairs", *[choosing] * norms, "ordering the features"]
+    spinners.shown.clear()
+    fit_vectors(y, pairs=x, into=tmp_path / "run", unit=True, progress=spinners, device="cpu")
+    assert spinners.shown[0] == choosing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ def test_both_sides_can_be_embedded_by_the_command(trained: Path, tmp_path: Path
     succeed("embed", trained, tmp_path / "x.npy", "--side", "right", "--out", tmp_path / "right.npy")
     succeed("embed", trained, tmp_path / "images.npy", "--side", "left", "--out", tmp_path / "left.npy")
     succeed("embed", trained, tmp_path / "images.npy", "--out", tmp_path / "plain.npy")
+    told = refused("embed", trained, tmp_path / "x.npy", "--out", tmp_path / "none.npy")
+    assert re.search(r"--side left for images.*--side right for vectors of length \d+", told)
     model = em.Eigenmap.load(trained)
     assert model.right is not None
     np.testing.assert_allclose(np.load(tmp_path / "right.npy"), model.right.encode(vectors), atol=1e-5)

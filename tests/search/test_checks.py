@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.search import checks
+from eigenmap.search import CodeIndex, checks
 from eigenmap.search.backend import Stage
 
 
@@ -68,6 +68,20 @@ def test_ids_that_are_no_list_are_explained():
     for ids in (np.array(5), torch.tensor(5), 5, "a"):
         with pytest.raises(EigenmapError, match=r"ids must be a list"):
             checks.names(ids)
+
+
+@pytest.mark.parametrize("number", [10**5000, -(10**5000)], ids=["positive", "negative"])
+def test_whole_numbers_too_long_for_text_are_refused(number):
+    with pytest.raises(EigenmapError, match=r"an id .*4,300 digits.*text"):
+        checks.names([1, number])
+    with pytest.raises(EigenmapError, match=r"year.*4,300 digits"):
+        checks.metadata([{"year": number}], 1)
+    index = CodeIndex(2)
+    index.add(np.eye(2), ["a", "b"])
+    with pytest.raises(EigenmapError, match=r"dim .*1 to 2.*4,300 digits"):
+        index.search(np.eye(2), dim=number)
+    with pytest.raises(EigenmapError, match=r"year.*4,300 digits"):
+        index.search(np.eye(2), where={"year": number})
 
 
 def test_an_id_given_twice_is_not_said_to_exist():

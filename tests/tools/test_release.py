@@ -27,8 +27,20 @@ def test_smoke_tests_pass_here(extra: str, tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(release, "_bare", lambda: {**os.environ, "PYTHONPATH": str(ROOT / "src")})
     release._smoke(Path(sys.executable), extra, tmp_path)
-    with pytest.raises(subprocess.CalledProcessError):
-        release._run(Path(sys.executable), ["-c", "assert False"], tmp_path)
+    monkeypatch.setitem(release.SMOKE, extra, "assert False")
+    with pytest.raises(release.ReleaseError, match=r"smoke_\w+\.py"):
+        release._smoke(Path(sys.executable), extra, tmp_path)
+
+
+def test_the_output_of_a_command_is_shown_only_if_it_fails(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    import release
+
+    assert release._run([sys.executable, "-c", "print(tuple('ab'))"], tmp_path) == "('a', 'b')"
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(release.ReleaseError, match=r"exit code 1 of .* -c 'print\(2\); assert False'"):
+        release._run([sys.executable, "-c", "print(2); assert False"], tmp_path)
+    err = capfd.readouterr().err
+    assert err.startswith("2\n") and "AssertionError" in err
 
 
 def test_uncommitted_changes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +144,15 @@ def test_another_python_is_tried_with_the_wheel(tmp_path: Path, monkeypatch: pyt
         ran.append(" ".join([interpreter, *map(str, packages)]))
         return Path(sys.executable)
 
+    def run(command: list[object], place: Path) -> str:
+        ran.append(" ".join(map(str, command[1:])))
+        return "3.99.0 2.4.0"
+
     monkeypatch.setattr(release, "_environment", environment)
-    monkeypatch.setattr(release, "_run", lambda python, words, place: ran.append(" ".join(words)))
+    monkeypatch.setattr(release, "_run", run)
     monkeypatch.setattr(release, "_try_command", lambda python, place: ran.append("search"))
     said: list[str] = []
     release.try_python(Path("e.whl"), tmp_path / "new", "python3.99", said.append, ["torch==2.4"])
     assert ran[:2] == ["python3.99 e.whl torch==2.4", "-m pip check"]
     assert ran[2].endswith("smoke_plain.py") and ran[3] == "search"
-    assert "oldest" in said[0] and "torch" in said[0]
+    assert "oldest" in said[0] and "3.99.0 with torch 2.4.0" in said[0]

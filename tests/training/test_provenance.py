@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
 import torch
 
 from eigenmap import __version__
 from eigenmap.recipes.graph import GRAPH
 from eigenmap.training import TrainingResult
-from eigenmap.training.provenance import environment, peak_memory_mb, training_provenance
+from eigenmap.training.provenance import device_name, environment, peak_memory_mb, training_provenance
 
 
 def test_the_record_names_software_and_machine() -> None:
@@ -16,6 +17,12 @@ def test_the_record_names_software_and_machine() -> None:
     assert (found["eigenmap"], found["torch"]) == (__version__, torch.__version__)
     assert found["cores"] == os.cpu_count() and found["threads"] == torch.get_num_threads()
     assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(("threads", "words"), [(1, "1 thread)"), (2, "2 threads)")])
+def test_one_thread_is_singular(threads: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert device_name(torch.device("cpu")).endswith(words)
 
 
 def test_memory_is_counted_in_megabytes() -> None:

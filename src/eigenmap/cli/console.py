@@ -63,7 +63,10 @@ def note(line: str) -> None:
     """Print a note that is not a result; only the first of several processes prints."""
     if not is_first_process():
         return
-    console(stderr=True).print(printable(line), markup=False, soft_wrap=True)
+    if hasattr(sys.stderr, "rich_proxied_file"):  # a bar or spinner is on display, and the line goes above it
+        print(printable(line), file=sys.stderr)
+    else:
+        console(stderr=True).print(printable(line), markup=False, soft_wrap=True)
 
 
 def complain(message: str) -> None:

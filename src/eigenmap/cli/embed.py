@@ -26,7 +26,7 @@ from eigenmap.cli.options import (
     option,
 )
 from eigenmap.cli.outputs import refuse_inputs
-from eigenmap.cli.vector_codes import Side, SideOption, embed_vectors
+from eigenmap.cli.vector_codes import Side, SideOption, are_vectors, embed_vectors, side_of
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.words import count
@@ -171,6 +171,8 @@ def embed(
     if kind == "vectors":
         embed_vectors(run, source, out, dim, place, side, force, quiet)
         return
+    if side is None and Eigenmap.kind_at(run, "right") == "vectors" and are_vectors(source):
+        side_of(Eigenmap.load(run), side)  # images need no side, but vectors do
     refuse_inputs(out, [source])
     with progress_bar("encoding", quiet) as tick:
         made = embed_images(

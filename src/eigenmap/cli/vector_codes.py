@@ -39,8 +39,31 @@ SideOption = Annotated[
 def side_of(model: Eigenmap, side: Side | None) -> Eigenmap:
     """Return the model of one side; a model of two spaces needs a side."""
     if model.right is not None and side is None:
-        raise EigenmapError("The model has two spaces: give the one of the vectors with --side left or --side right.")
+        raise EigenmapError(
+            f"The model has two spaces: add --side left for {_content(model)}, or --side right for "
+            f"{_content(model.right)}."
+        )
     return model.side(None if side is None else side.value)
+
+
+def _content(model: Eigenmap) -> str:
+    """Return what a model takes, in words."""
+    from eigenmap.data.vectors.input import VectorInput
+
+    return f"vectors of length {model.input.length:,}" if isinstance(model.input, VectorInput) else model.kind
+
+
+def are_vectors(source: Path) -> bool:
+    """Tell whether a source is a file of vectors; arrays of images have more dimensions."""
+    from eigenmap.data.vectors.vectors import is_vector_file, load_vectors
+
+    if not is_vector_file(source):
+        return False
+    try:
+        load_vectors(source)
+    except EigenmapError:
+        return False
+    return True
 
 
 def open_vectors(model: Eigenmap, source: Path) -> Vectors:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import shortened
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +31,7 @@ def whole_number(value: object, name: str, low: int = 1, high: int | None = None
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-        raise EigenmapError(f"{name} must be {allowed}, not {value!r}")
+        raise EigenmapError(f"{name} must be {allowed}, not {shortened(value)}")
     return number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +14,7 @@ from eigenmap.core import clock
 from eigenmap.core.arguments import is_number, seed_number, whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction, logged
+from eigenmap.core.processes import is_first_process
 from eigenmap.fitting.run_folder import prepare
 from eigenmap.model import CHECKPOINT
 from eigenmap.recipes.recipe import BaseRecipe
@@ -20,7 +22,7 @@ from eigenmap.training import TrainingConfig, progress_display
 from eigenmap.training.checkpoint import MOST_THREADS
 from eigenmap.training.config import Accelerator
 from eigenmap.training.launch import pays_to_compile
-from eigenmap.training.progress import Progress
+from eigenmap.training.progress import Progress, waiting
 
 SAVING = 0.03
 """Share of a time limit that is reserved for saving the model and ending the command."""
@@ -108,6 +110,10 @@ class RunOptions:
                 "training and ordering the features."
             )
         return now + (1 - SAVING) * whole - min(used, whole / 2)
+
+    def waiting(self, what: str) -> AbstractContextManager[object]:
+        """Show in the first process that something besides training goes on."""
+        return waiting(self.progress if is_first_process() else None, what)
 
     def config(self, recipe: BaseRecipe, steps: int) -> TrainingConfig:
         """Return the training configuration of a recipe and these options, for a number of steps."""

@@ -27,7 +27,6 @@ from eigenmap.model import Eigenmap
 from eigenmap.training import TrainingConfig, loop, start
 from eigenmap.training.launch import alone, data_place
 from eigenmap.training.loop import TrainingResult
-from eigenmap.training.progress import waiting
 from eigenmap.training.provenance import training_provenance
 from eigenmap.training.threads import restored_threads
 
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 
 WORTH_SAYING = 10.0
 """Announce the alignment if it is expected to take longer than this many seconds; a terminal always shows a spinner."""
+NEARLY_ALL = 0.9
+"""Announce that features are ordered with fewer pairs if it is less than this share of them."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _fit(task: Task, options: RunOptions) -> Eigenmap:
     trained = train(task, options)
     problem = trained.problem
     began = time.perf_counter()
-    with waiting(options.progress if trained.fabric.is_global_zero else None, "ordering the features"):
+    with options.waiting("ordering the features"):
         code = best_code(trained, options.say)
     record = training_provenance(
         task.recipe, options.seed, trained.result, time.perf_counter() - began, trained.fabric.device
@@ -105,7 +106,8 @@ def train(task: Task, options: RunOptions) -> Trained:
     ends = options.ends()
     problem = task.problem(data_place(fabric), config)
     assert problem.relation is not None  # a task with steps has a relation
-    config, deadline, most_steps = settle(task, problem, config, fabric, options, saved, ends)
+    with options.waiting("measuring the speed of training"):
+        config, deadline, most_steps = settle(task, problem, config, fabric, options, saved, ends)
     result = loop.train(
         problem.network,
         problem.relation,
@@ -150,7 +152,7 @@ def best_code(trained: Trained, say: LogFunction) -> Code:
         share = trained.fabric.broadcast(1.0 if seconds <= left else left / seconds)
     if share * seconds > WORTH_SAYING:
         say(f"Training is complete; ordering the features takes about {share * seconds:.0f} s more.")
-    if share < 1:
+    if share < NEARLY_ALL:
         say(f"Time is short: features are ordered with {share:.0%} of the usual pairs (at least about 1,500).")
     problem.network.eval()
     evidence = problem.evidence(share)

@@ -27,7 +27,6 @@ from eigenmap.networks import SparseRows, code_rows
 from eigenmap.relations.graph import MOST_HELD_OUT, GraphPairs
 from eigenmap.training import CollapseError, DivergedError
 from eigenmap.training.launch import machines
-from eigenmap.training.progress import waiting
 from eigenmap.training.threads import restored_threads
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def choose(task: GraphTask, options: RunOptions) -> tuple[Size, list[Score]] | N
     cost = {size: size.cost(_inputs(task), task.recipe.n_components) for size in SIZES}
     for size in sorted(SIZES, key=cost.__getitem__):
         recipe = task.recipe.but(width=size.width, blocks=size.blocks, steps=steps)
-        with waiting(options.progress, f"trying width {size.width:,}, {count(size.blocks, 'residual block')}"):
+        with options.waiting(f"trying width {size.width:,}, {count(size.blocks, 'residual block')}"):
             ranks = _ranks(replace(task, recipe=recipe), quiet)
         scores.append(Score(width=size.width, blocks=size.blocks, rank=float(ranks.mean()), cost=cost[size]))
         if chosen is None or not best.any() or is_better(ranks, best, cost[size] / cost[chosen]):

@@ -26,7 +26,7 @@ from eigenmap.fitting.heads import Heads
 from eigenmap.fitting.options import RunOptions, check_length
 from eigenmap.fitting.problem import Code, Problem, Side
 from eigenmap.fitting.time import checked_lags, time_facts
-from eigenmap.linear.align_pairs import check_count, solve
+from eigenmap.linear.align_pairs import CHOOSING, check_count, solve
 from eigenmap.linear.choice import PairAlignment, shortest
 from eigenmap.linear.collect import Both, Outputs, collect
 from eigenmap.linear.collect import Progress as Tick
@@ -236,14 +236,15 @@ def fit_vectors(
     listed = checked_lags(lags, lag)
     if into is not None:
         return _fit_into(load_vectors(vectors), relation, recipe, a_path(into, "into"), unit, options, reading)
-    found = relation.read(vectors, options.seed)
+    with options.waiting("reading pairs" if neighbours is None else "looking for neighbours"):
+        found = relation.read(vectors, options.seed)
     check_count(found)
     asked = recipe.n_components or None
     neural = recipe.solver == "neural"
     if found.series is not None:  # the codes whose timescales are listed may be the vectors or the head's features
         features = max(found.left.n_features, recipe.n_components if neural else 0)
         require_pairs(found.series, listed or (found.series.lag,), features)
-    linear = solve(found, asked, unit=unit, progress=reading, say=options.say, at_most=neural)
+    linear = solve(found, asked, unit=unit, progress=reading, say=options.say, waiting=options.waiting, at_most=neural)
     longest = asked if asked is not None and neural else linear.n_components  # a head may have more features
     return pipeline.fit(VectorTask(recipe.but(n_components=longest), found, linear, lags=listed), options)
 
@@ -270,7 +271,9 @@ def _fit_into(
         features = Both(
             Both.plain(way).left, lambda rows: torch.from_numpy(old.encode(rows, weighting="none", normalize=False))
         )
-        return align_into(collect(pairs, features, reading), old.alignment, way, pairs.count)
+        collected = collect(pairs, features, reading)
+        with options.waiting(CHOOSING):
+            return align_into(collected, old.alignment, way, pairs.count)
 
     ways = [True, False] if unit is None else [unit]
     found = max([aligned(way) for way in ways], key=lambda one: round(one.quality, 6))

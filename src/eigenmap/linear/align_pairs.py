@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -18,11 +18,14 @@ from eigenmap.relations.pairs import VectorPairs, partners
 
 LONGEST = 512
 """Default maximum number of features."""
+CHOOSING = "choosing the map on held-out pairs"
 _SAMPLED_NORMS = 256
 _ONE_NORM = 0.01
 """Relative standard deviation below which norms count as equal."""
 
 Say = Callable[[str], None]
+Waiting = Callable[[str], AbstractContextManager[object]]
+"""Called with a description of what goes on inside the context."""
 
 
 def align_pairs(
@@ -65,21 +68,24 @@ def solve(
     unit: bool | None = None,
     progress: Progress | None = None,
     say: Say | None = None,
+    waiting: Waiting = nullcontext,
     at_most: bool = False,
 ) -> PairAlignment:
     """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
-    align = partial(aligned, at_most=at_most)
+
+    def align(way: bool, say: Say | None) -> PairAlignment:
+        found = collect(pairs, Both.plain(way), progress)
+        with waiting(CHOOSING):
+            return aligned(pairs, found, way, n_components, say, at_most)
+
     same = one_norm(pairs)
     if unit is not None or pairs.series is not None or same:
         way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
-        return align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
+        return align(way, say)
     # If norms differ, try both ways and choose on held-out pairs.
     notes: dict[bool, list[str]] = {True: [], False: []}
-    found = [
-        align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
-        for way, said in notes.items()
-    ]
+    found = [align(way, said.append) for way, said in notes.items()]
     best = _better(found[0], found[1], labelled=pairs.kind not in UNLABELLED)
     for line in notes[best.unit]:
         (say or (lambda line: None))(line)

@@ -10,6 +10,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError, UnknownIdError
+from eigenmap.core.words import has_too_many_digits, shortened
 from eigenmap.search.backend import Floats, Id, IndexSpec, Metadata, Stage
 from eigenmap.search.filters import plain_value
 
@@ -79,7 +80,7 @@ def names(ids: Iterable[Id]) -> list[Id]:
         if isinstance(name, str):
             plain_ids.append(str(name))
         elif isinstance(name, int | np.integer) and not isinstance(name, bool):
-            plain_ids.append(int(name))
+            plain_ids.append(_not_too_long(int(name)))
         else:
             raise EigenmapError(f"an id must be a string or a whole number, not {name!r}")
     refuse_other_type(plain_ids)
@@ -88,6 +89,13 @@ def names(ids: Iterable[Id]) -> list[Id]:
         twice = next(name for name in plain_ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise EigenmapError(f"the id {twice!r} is given twice; give each id once")
     return plain_ids
+
+
+def _not_too_long(name: int) -> int:
+    """Return an id, which is stored as text; raise if it is too long for that."""
+    if has_too_many_digits(name):
+        raise EigenmapError(f"an id is {shortened(name)}; give it as text")
+    return name
 
 
 def refuse_other_type(ids: Sequence[Id]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.words import shortened
+from eigenmap.core.words import has_too_many_digits, shortened
 from eigenmap.search import cancellation
 from eigenmap.search.backend import Metadata, Value
 
@@ -133,7 +133,9 @@ def plain_value(value: Any, field: str) -> Value:
     """Return a value as plain Python: text, number, bool or None."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int) and not has_too_many_digits(value):
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value

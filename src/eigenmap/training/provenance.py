@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from eigenmap.core.words import count
 from eigenmap.training.loop import TrainingResult
 
 
@@ -41,7 +42,7 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
         return f"mps ({platform.machine()})"
-    return f"cpu ({platform.machine()}, {torch.get_num_threads()} threads)"
+    return f"cpu ({platform.machine()}, {count(torch.get_num_threads(), 'thread')})"
 
 
 def environment() -> dict[str, Any]:

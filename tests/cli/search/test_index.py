@@ -210,6 +210,8 @@ def test_mistakes_in_making_an_index(model_dir: Path, photos: Path, tmp_path: Pa
     assert re.search(
         r"broken\.jpg.*read", refused("index", model_dir, photos, "--out", tmp_path / "an.index", "--strict")
     )
+    told = refused("index", photos, "--out", tmp_path / "an.index")
+    assert "is not a model" in told and f"eigenmap index RUN {photos}" in told
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "precious"]
 
 

@@ -14,13 +14,15 @@ def test_lengths_are_read_as_they_are_written() -> None:
     assert parse_funnel("8:2000,32:200, 256:10") == [(8, 2000), (32, 200), (256, 10)]
 
 
-@pytest.mark.parametrize("text", ["", "8", "8:", "8:2:3", "a:b", "8:20;16:10"])
+@pytest.mark.parametrize(
+    "text", ["", "8", "8:", "8:2:3", "a:b", "8:20;16:10", pytest.param("8:" + "9" * 5000, id="long")]
+)
 def test_what_is_no_funnel_is_shown_one(text: str) -> None:
     with pytest.raises(EigenmapError, match="funnel"):
         parse_funnel(text)
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.5", "1e3"])
+@pytest.mark.parametrize("text", ["", "x", "1.5", "1e3", pytest.param("9" * 5000, id="long")])
 def test_what_is_no_length_is_refused(text: str) -> None:
     with pytest.raises(EigenmapError, match=r"dim.*auto"):
         parse_dim(text)

@@ -9,7 +9,7 @@ from typing import Annotated
 from eigenmap.cli.options import option
 from eigenmap.core.addresses import require_path
 from eigenmap.core.errors import EigenmapError
-from eigenmap.core.words import count
+from eigenmap.core.words import count, shortened
 
 DeleteOption = Annotated[
     list[str] | None,
@@ -40,4 +40,4 @@ def _number(name: str) -> int:
     try:
         return int(name)
     except ValueError:
-        raise EigenmapError(f"ids in this index are whole numbers, not {name!r}.") from None
+        raise EigenmapError(f"ids in this index are whole numbers, not {shortened(name)}.") from None

@@ -283,12 +283,20 @@ def _existing(out: Path, made_by: str | None, dim: int | None, keeps_format: boo
 
 def _source(run: Path, source: Path | None, side: Side | None, codes: bool) -> tuple[Path | None, Path]:
     """Return the model, if there is one, and the source to index."""
+    from eigenmap.model import DESCRIPTION
+
     if source is not None:
         if database.is_plain(run):
             raise EigenmapError(f"{run} is a file of vectors, not a model; give RUN and SOURCE, or that file alone.")
         return run, source
     if (run / "_embedding.json").is_file():
         raise EigenmapError(f"{run} contains codes of a model, which is missing: eigenmap index RUN {run}.")
+    if (run / "codes.npy").is_file():
+        raise EigenmapError(f"{run} is a folder; index the file of codes in it: eigenmap index {run / 'codes.npy'}.")
+    if not database.is_plain(run) and run.exists() and not (run / DESCRIPTION).is_file():
+        raise EigenmapError(
+            f"{run} is not a model; give a model first, and then what to index: eigenmap index RUN {run}."
+        )
     if not database.is_plain(run):
         raise EigenmapError(
             f"SOURCE is missing: give what to index with the model {run}. Only a file of vectors (.npy, .npz, "

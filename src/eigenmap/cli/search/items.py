@@ -183,9 +183,11 @@ def open_items(
             f"{source} contains no codes: leave --codes out, or give a file written by `eigenmap embed`."
         )
     if model.kind == "nodes" and (stored is None or stored.fingerprint is None):
-        raise EigenmapError(
-            "RUN is a model of nodes: write their codes with `eigenmap embed`, and index that file without RUN."
+        written = source / "codes.npy"
+        how_to = (
+            f"index {written}" if written.is_file() else "write their codes with `eigenmap embed`, and index that file"
         )
+        raise EigenmapError(f"RUN is a model of nodes: {how_to} without RUN.")
     if stored is None:
         return ImageItems(model, source, how, pictures, quiet)
     if stored.fingerprint not in (None, model.weights_sha256):

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from eigenmap.cli.console import note
 from eigenmap.cli.options import HOW, WHAT, option
 from eigenmap.core.errors import EigenmapError
+from eigenmap.core.words import MOST_DIGITS, shortened
 
 if TYPE_CHECKING:
     from eigenmap.search import CodeIndex, Results
+
+_DIGITS = rf"\d{{1,{MOST_DIGITS}}}"
 
 
 class Ranking(str, Enum):
@@ -61,8 +64,8 @@ def parse_dim(dim: str | None) -> int | Literal["auto"] | None:
     """Parse a number of features, "auto", or None for all."""
     if dim is None or dim == "auto":
         return dim  # type: ignore[return-value]
-    if not re.fullmatch(r"[+-]?\d+", dim):
-        raise EigenmapError(f"dim must be a whole number or auto, not {dim!r}")
+    if not re.fullmatch(rf"[+-]?{_DIGITS}", dim):
+        raise EigenmapError(f"dim must be a whole number or auto, not {shortened(dim)}")
     return int(dim)
 
 
@@ -74,9 +77,11 @@ def parse_funnel(funnel: str | None) -> list[tuple[int, int]] | None:
     """
     if funnel is None:
         return None
-    stages = [re.fullmatch(r"\s*(\d+):(\d+)\s*", stage) for stage in funnel.split(",")]
+    stages = [re.fullmatch(rf"\s*({_DIGITS}):({_DIGITS})\s*", stage) for stage in funnel.split(",")]
     if None in stages:
-        raise EigenmapError(f"write a funnel as features:items kept, such as 8:2000,32:200,256:10, not {funnel!r}")
+        raise EigenmapError(
+            f"write a funnel as features:items kept, such as 8:2000,32:200,256:10, not {shortened(funnel)}"
+        )
     return [(int(stage[1]), int(stage[2])) for stage in stages if stage is not None]
 
 
