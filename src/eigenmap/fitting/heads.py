@@ -144,8 +144,16 @@ class Heads:
         ridges = FUNCTION_RIDGES if self.spec.plain else RIDGES
         best, scores = choose(*found[:3], n_components=k, two_spaces=self.two_spaces, ridges=ridges)
         left, right = best.maps
-        told = self.pairs.count, len(found.judge.queries)
-        return PairAlignment(left, right, best.name, best.centred, unit, scores, *told)
+        return PairAlignment(
+            left,
+            right,
+            winner=best.name,
+            centred=best.centred,
+            unit=unit,
+            scores=scores,
+            pairs=self.pairs.count,
+            held_out=len(found.judge.queries),
+        )
 
     def _side(self, network: VectorNetwork, alignment: Alignment) -> Side:
         return Side(network, alignment, VectorInput(network.out_features, self.linear.unit), self.spec)

@@ -230,23 +230,33 @@ class ImageTask:
         spec = EncoderSpec(None if self.module is not None else recipe.encoder, recipe.stem)
         network = self.network(spec, seed)
         views = self.views
-        compile = config.compile and fabric.device.type == "cuda"
-        share = fabric.global_rank, fabric.world_size
         pairs = ImagePairs(
-            *(self.pixels, views, recipe.batch_size, seed, fabric.device, *share, compile, self.train_rows),
+            self.pixels,
+            views,
+            recipe.batch_size,
+            seed,
+            fabric.device,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
+            compile=config.compile and fabric.device.type == "cuda",
+            rows=self.train_rows,
             aspects=self.aspects,
             crops=recipe.crops,
         )
         # Every process sees all held-out images.
         held_pairs = ImagePairs(
-            *(self.pixels, views, len(self.held_rows), seed + 1, fabric.device),
+            self.pixels,
+            views,
+            len(self.held_rows),
+            seed + 1,
+            fabric.device,
             rows=self.held_rows,
             aspects=self.aspects,
         )
         monitor = None
         if self.classes is not None:
             monitor = knn_monitor(
-                *(self.pixels, self.classes, self.train_rows, self.held_rows, views, fabric.device), self.aspects
+                self.pixels, self.classes, self.train_rows, self.held_rows, views, fabric.device, self.aspects
             )
         return Problem(
             network=network,

@@ -91,8 +91,22 @@ class RunOptions:
         if threads is not None:
             whole_number(threads, "threads", high=MOST_THREADS)
         shown = progress_display() if progress is True else progress or None
-        run = (folder, resume, steps, minutes, seed, device, devices, nodes, tensorboard, shown, say)
-        return cls(*run, threads, length_given, began)
+        return cls(
+            folder=folder,
+            resume=resume,
+            steps=steps,
+            minutes=minutes,
+            seed=seed,
+            device=device,
+            devices=devices,
+            nodes=nodes,
+            tensorboard=tensorboard,
+            progress=shown,
+            say=say,
+            threads=threads,
+            length_given=length_given,
+            began=began,
+        )
 
     def ends(self) -> float | None:
         """Return the moment of `time.perf_counter` at which training and ordering must end; None without `minutes`.

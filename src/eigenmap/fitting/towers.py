@@ -247,8 +247,16 @@ class TowerTask:
         found = collect(self.pairs, outputs)
         best, scores = choose(*found[:3], n_components=self.recipe.n_components, two_spaces=True)
         left, right = best.maps
-        told = self.pairs.count, len(found.judge.queries)
-        return PairAlignment(left, right, "neural", best.centred, False, scores, *told)
+        return PairAlignment(
+            left,
+            right,
+            winner="neural",
+            centred=best.centred,
+            unit=False,
+            scores=scores,
+            pairs=self.pairs.count,
+            held_out=len(found.judge.queries),
+        )
 
 
 class ImageViews:

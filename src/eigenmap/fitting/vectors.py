@@ -61,8 +61,8 @@ KEEP = 0.95
 
 
 @dataclass(frozen=True)
-class Relation:
-    """Statement of what belongs together: exactly one of the first six attributes.
+class RelationArguments:
+    """Arguments of `fit_vectors` that state what belongs together: exactly one of the first six.
 
     Attributes:
         pairs: partner vectors (floats; row i belongs to row i) or index pairs (whole numbers, two columns).
@@ -229,7 +229,7 @@ def fit_vectors(
     )
     recipe = get_vector_recipe(solver, functions=lag is not None).but(n_components=n_components, **settings)
     check_solver(recipe, settings, minutes)
-    relation = Relation(
+    relation = RelationArguments(
         pairs, views, neighbours, second, lag, labels, weights, others, two_spaces, trajectories, reversible
     )
     relation.check()
@@ -251,7 +251,7 @@ def fit_vectors(
 
 def _fit_into(
     x: Vectors,
-    relation: Relation,
+    relation: RelationArguments,
     recipe: VectorRecipe,
     run: Path,
     unit: bool | None,

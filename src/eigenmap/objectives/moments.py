@@ -23,7 +23,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 VARIANCE_FLOOR = 1e-8
-"""Standard deviation below which a feature is dead: scaling it to one would only amplify rounding errors."""
+"""Variance below which a feature is dead: scaling it to one would only amplify rounding errors."""
 NORM_FLOOR = 1e-6
 """Norm below which a row is dead."""
 

@@ -33,7 +33,7 @@ class BaseRecipe(Optimisation):
     """
 
     fewest_steps_to_a_check: ClassVar[int]
-    """Minimum number of checks. Three bad ones stop a run, and a handful of steps is too few for any network."""
+    """Minimum number of steps between checks. Three bad ones stop a run, and after a few steps any network is bad."""
 
     name: str = field(kw_only=False, metadata=RESUME_ANYHOW)
     n_components: int

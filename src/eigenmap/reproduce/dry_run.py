@@ -163,7 +163,7 @@ def _measured(recipe: Recipe, count: int, share: int, device: Accelerator, secon
     problem = image_task(small, images, seed=0).problem(fabric, config)
     assert problem.relation is not None
     taken = measure_step(
-        *(problem.network, problem.relation, problem.objective, config, fabric), steps=20, warmup=1, at_most=seconds
+        problem.network, problem.relation, problem.objective, config, fabric, steps=20, warmup=1, at_most=seconds
     )
     return taken, memory_of(problem, recipe, share, fabric) / GIB
 

@@ -105,7 +105,7 @@ def _graph_row(name: str, recipe: GraphRecipe, graph: Graph, device: Accelerator
     problem = GraphTask(chosen, walk, graph.x, words=False, about=about, digest="").problem(fabric, config)
     assert problem.relation is not None
     step = measure_step(
-        *(problem.network, problem.relation, problem.objective, config, fabric), steps=20, warmup=1, at_most=seconds
+        problem.network, problem.relation, problem.objective, config, fabric, steps=20, warmup=1, at_most=seconds
     )
     batch = problem.relation.batch(0)
     network, objective = problem.network.to(fabric.device).train(), problem.objective.to(fabric.device)

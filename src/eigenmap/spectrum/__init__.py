@@ -26,28 +26,21 @@ disturbing long codes.
     codes = alignment.apply(psi, dim=16)
 
 Codes of images are one map of both outputs of the network, encoder and projector, with a fixed ridge and t = 0
-(`staged`); `best_alignment` makes the others.
+(`staged`). Their order comes from the pairs of the fit. `best_alignment` makes the other codes.
 
 In reading order: `moments` (C and A), `ritz` (the eigenproblem), `alignment` (codes, suggested lengths), `quality`
 (measures on held-out pairs), `choice` (`best_alignment`: ridge, order and t), `staged` (codes of both outputs).
 """
 
 from eigenmap.spectrum.alignment import Alignment
-from eigenmap.spectrum.choice import EXPONENTS, FEWEST_PAIRS, LITTLE, RIDGES, SHORT, TELLING, best_alignment
+from eigenmap.spectrum.choice import EXPONENTS, RIDGES, best_alignment
 from eigenmap.spectrum.moments import Moments, unit_rms_rows
-from eigenmap.spectrum.quality import PREFIXES, RECALL_LENGTHS, agreement, captured, neighbour_agreement, recall_curve
-from eigenmap.spectrum.ritz import COLLAPSED, align, own_order, quotients
+from eigenmap.spectrum.quality import agreement, captured, neighbour_agreement
+from eigenmap.spectrum.ritz import align, own_order
 
 __all__ = [
-    "COLLAPSED",
     "EXPONENTS",
-    "FEWEST_PAIRS",
-    "LITTLE",
-    "PREFIXES",
-    "RECALL_LENGTHS",
     "RIDGES",
-    "SHORT",
-    "TELLING",
     "Alignment",
     "Moments",
     "agreement",
@@ -56,7 +49,5 @@ __all__ = [
     "captured",
     "neighbour_agreement",
     "own_order",
-    "quotients",
-    "recall_curve",
     "unit_rms_rows",
 ]

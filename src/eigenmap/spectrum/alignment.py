@@ -74,10 +74,9 @@ class Alignment:
         return _unit_rows(code) if unit else code
 
     def _ready(self, psi: Tensor, dim: int, t: float) -> tuple[Tensor | None, Tensor]:
-        """Return the mean, if it is not zero, and the weighted rotation as psi needs them; the last are kept.
+        """Return the mean (None if zero) and the weighted rotation in the precision and on the device of psi.
 
-        The precision of psi is enough for a code, even if it is float32. Preparing both takes longer than applying them
-        to a single row.
+        The last result is kept, because preparing both takes longer than applying them to a single row.
         """
         wanted = (dim, t, psi.dtype, psi.device)
         kept: tuple[object, tuple[Tensor | None, Tensor]] | None = self.__dict__.get("_kept")

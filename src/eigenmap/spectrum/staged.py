@@ -3,11 +3,12 @@ r"""Staged alignment: one linear map of both outputs of a network, for data like
 The projector keeps only what two views share; the encoder has the rest as well. Let e and p be the centred outputs of
 encoder and projector, and C and A their moments as in `spectrum`:
 
-    head    phi = LIFT * V_h^T p,   A_pp v = mu (C_pp + gamma_p I) v,   the h = HEAD largest mu
+    head    phi = LIFT * V_h^T p,   A_pp v = mu (C_pp + gamma_p I) v,   the HEAD largest v^T A_pp v / v^T C_pp v
     tail    chi = (C_rr + gamma_e I)^-1/2 r,   r = e minus its regression on phi
     order   c = Q^T z,   z = [phi, chi],   Q from the singular value decomposition of E[z(x) e(x+)^T]
 
-gamma is the mean variance of an output's features. The head is small and scaled up, so that codes of data like the
+gamma_p and gamma_e are the mean variances of a feature of p and of e. The features of the head are chosen on held-out
+pairs; all else comes from the pairs of the fit. The head is small and scaled up, so that codes of data like the
 training set stay good; the tail is the encoder with its strong directions evened out, which full-length codes of other
 data need. Q is orthogonal: it does not change the geometry of full-length codes, and it puts first the directions that
 share most of the encoder's variance with the other view. If the projector is not trained, the head is empty and the
@@ -58,9 +59,10 @@ def staged_alignment(
 ) -> Alignment:
     """Compute the staged alignment from moments of z = [encoder, projector]; the encoder has `width` features.
 
-    The map comes from `fit`, the eigenvalues come from `held_out` and the recall curve from `held_out_pairs`, raw
-    outputs of some of the held-out pairs. Eigenvalues need not descend. There are at most `width` + `head` features.
-    `order` names whose variance the first features share with the other view: the encoder's, or the code's own.
+    The map comes from `fit`. The eigenvalues come from `held_out`, as does the choice of the Ritz features in the head;
+    the recall curve comes from `held_out_pairs`, raw outputs of some of the held-out pairs. Eigenvalues need not
+    descend. There are at most `width` + `head` features. `order` names whose variance the first features share with the
+    other view: the encoder's, or the code's own.
     """
     m = fit.mean()
     C, A = fit.about(m)
@@ -80,7 +82,10 @@ def staged_alignment(
 
 
 def _head(fit: Moments, held_out: Moments, C: Tensor, width: int, most: int) -> Tensor:
-    """Return the leading Ritz features of the projector as columns over both outputs; none without a projector."""
+    """Return the Ritz features of the projector with the largest held-out eigenvalues, at most `most`.
+
+    They are columns over both outputs; there are none without a projector.
+    """
     columns = C.new_zeros(len(C), most)
     if width == len(C):
         return columns[:, :0]

@@ -11,9 +11,10 @@ The rest of this file is bookkeeping: metrics, checks on held-out pairs, checkpo
 Some objectives have state of their own: a predictor, prototypes, a queue, a teacher that follows the network slowly.
 This state is trained by the same optimizer and stored in the same checkpoint.
 
-A step is a function only of the weights, the optimizer's state and the step's number. The number determines the batch
-and seeds the random numbers inside the network (dropout). A killed run therefore continues from its last checkpoint as
-if nothing had happened, bit for bit on a CPU, and health checks change nothing.
+A step is a function only of the weights, the states of optimizer and objective, the step's number and its position in
+the schedule. The number determines the batch and seeds the random numbers inside the network (dropout). A killed run
+therefore continues from its last checkpoint as if nothing had happened, bit for bit on a CPU, and health checks change
+nothing. Only a run with a deadline takes its positions from the clock (`pace.py`), so it cannot be repeated exactly.
 
 With several processes, each has a part of the batch. Objectives are functions of the *whole* batch, and the processes
 average its gradients. On GPUs, BatchNorm uses the whole batch too; on CPUs, where torch has no such layer, each process
@@ -146,7 +147,7 @@ class Learner:
         trained = [*self.network.parameters(), *self.learned]
         if config.clip_relative is not None:
             clip_relative_(trained, config.clip_relative)
-        norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))
+        norm = nn.utils.clip_grad_norm_(trained, config.clip_norm or float("inf"))  # infinity only measures
         lengths = config.steps, config.warmup_steps
         set_rates(self.optimizer, schedule(position, *lengths, config.final_lr_fraction, config.decay))
         self.optimizer.step()
@@ -312,14 +313,15 @@ def train(
                     run.save(step, pace.position, seconds=record["seconds"])
                 pace.paused(window.seconds())
                 if deadline is not None and not alone and not pace.ended:
+                    # Clocks differ, but all processes must take the same steps: those that the first one plans.
                     pace.replan(window.seconds())
                     pace.left = fabric.broadcast(pace.left)
                 window.clear()
     if learner.average is not None:
         learner.average.copy_to(network)
     if fabric.world_size > 1:
-        for averages in network.buffers():  # on CPUs each process has its own; use those of the first
-            torch.distributed.broadcast(averages, 0)
+        for buffer in network.buffers():  # running averages: on CPUs each process has its own; use the first one's
+            torch.distributed.broadcast(buffer, 0)
     network.eval()
     return TrainingResult(step, window.seconds(), run.metrics.history)
 
