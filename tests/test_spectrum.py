@@ -312,6 +312,16 @@ def test_repeated_and_constant_features_do_not_count(ridge: float, dtype: torch.
     assert best.apply(pairs[1][0][:50]).isfinite().all()
 
 
+def test_without_a_ridge_the_units_of_features_do_not_matter() -> None:
+    units = torch.tensor([1e6, 1.0, 1e-6], dtype=torch.float64)
+    pairs = [planted(3000, [0.9, 0.5, 0.2], seed) for seed in (0, 1)]
+    plain = align(*(moments(pair) for pair in pairs))
+    made = align(*(moments((x * units, y * units)) for x, y in pairs))
+    torch.testing.assert_close(made.eigenvalues, plain.eigenvalues, rtol=0, atol=1e-9)
+    codes = plain.apply(pairs[1][0]), made.apply(pairs[1][0] * units)
+    torch.testing.assert_close((codes[0] * codes[1]).sum(0).abs(), codes[0].square().sum(0), rtol=1e-7, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("jitter", [0.0, 1e-8])
 def test_collapsed_features_are_an_error(dtype: torch.dtype, jitter: float) -> None:

@@ -63,6 +63,16 @@ def test_two_spaces_have_a_map_each_and_sorted_correlations() -> None:
     assert float(((left @ right.T).argmax(1) == torch.arange(300)).double().mean()) > 0.03
 
 
+def test_two_spaces_may_have_any_units_and_offsets() -> None:
+    """Of old, small features were lost, and rows far from 0 were said to be all the same."""
+    x, y = two_spaces(1000)
+    sensors = x[:, :3] * [1e-5, 1e5, 1.0] + [1e3, 0.0, 1e7]
+    found = em.align_pairs(sensors, y, unit=False)
+    assert found.n_components == 3
+    assert float(found.correlations.min()) > 0.05
+    np.testing.assert_allclose((found.left.mean.numpy() - sensors.mean(0)) / sensors.std(0), 0.0, atol=0.1)
+
+
 def test_float16_gives_nearly_the_same_codes() -> None:
     x, y = planted()
     full, half = (align_pairs(x.astype(kind), y.astype(kind), 16) for kind in (np.float32, np.float16))

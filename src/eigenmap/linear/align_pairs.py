@@ -9,7 +9,7 @@ import numpy as np
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.vectors.vectors import load_vectors
+from eigenmap.data.vectors.vectors import as_rows, load_vectors
 from eigenmap.linear.choice import UNLABELLED_GAIN, PairAlignment, choose
 from eigenmap.linear.collect import UNLABELLED, Both, Collected, Progress, collect
 from eigenmap.linear.slow import slow_modes
@@ -69,21 +69,36 @@ def solve(
 ) -> PairAlignment:
     """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
-    align = partial(aligned, at_most=at_most)
+
+    def fitted(way: bool, say: Say | None) -> PairAlignment:
+        return _fitted(pairs, way, progress, partial(aligned, n_components=n_components, say=say, at_most=at_most))
+
     same = one_norm(pairs)
     if unit is not None or pairs.series is not None or same:
-        way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
-        return align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, say)
+        # The norm of a state is part of it.
+        return fitted(unit is not False if pairs.series is None else bool(unit), say)
     # If norms differ, try both ways and choose on held-out pairs.
     notes: dict[bool, list[str]] = {True: [], False: []}
-    found = [
-        align(pairs, collect(pairs, Both.plain(way), progress), way, n_components, said.append)
-        for way, said in notes.items()
-    ]
+    found = [fitted(way, said.append) for way, said in notes.items()]
     best = _better(found[0], found[1], labelled=pairs.kind not in UNLABELLED)
     for line in notes[best.unit]:
         (say or (lambda line: None))(line)
     return best
+
+
+def _fitted(
+    pairs: VectorPairs, unit: bool, progress: Progress | None, align: Callable[..., PairAlignment]
+) -> PairAlignment:
+    """Collect moments and align; about the first row of each side if all candidates are centred."""
+    if pairs.series is None and not _two_maps(pairs):
+        return align(pairs, collect(pairs, Both.plain(unit), progress), unit)
+    first = np.zeros(1, np.int64)
+    left, right = (as_rows(side.take(first), unit) for side in (pairs.left, pairs.right))
+    return align(pairs, collect(pairs, Both.about(left, right, unit), progress), unit).moved(left[0], right[0])
+
+
+def _two_maps(pairs: VectorPairs) -> bool:
+    return pairs.two_spaces and pairs.kind != "second model"
 
 
 def _better(scaled: PairAlignment, plain: PairAlignment, labelled: bool) -> PairAlignment:
@@ -112,7 +127,7 @@ def aligned(
 ) -> PairAlignment:
     """Choose the best codes from the moments and held-out pairs that one pass collected."""
     say = say or (lambda line: None)
-    two_spaces = pairs.two_spaces and pairs.kind != "second model"
+    two_spaces = _two_maps(pairs)
     longest = _longest(pairs, found, two_spaces, n_components, say, at_most)
     if pairs.series is not None:
         return slow_modes(found, longest, reversible=pairs.series.reversible, unit=unit, pairs=pairs.count)
