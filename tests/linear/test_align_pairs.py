@@ -73,6 +73,15 @@ def test_two_spaces_may_have_any_units_and_offsets() -> None:
     np.testing.assert_allclose((found.left.mean.numpy() - sensors.mean(0)) / sensors.std(0), 0.0, atol=0.1)
 
 
+def test_rows_far_from_0_are_scaled_only_if_that_finds_more() -> None:
+    """Of old, they were scaled unasked, since their norms are nearly equal, and lost the direction of the mean."""
+    x, noise = np.random.default_rng(0).normal(size=(2, 1500, 3))
+    x, y = x + 100, 0.9 * x + 0.4 * noise + 100
+    plain, scaled = (em.align_pairs(x, y, unit=unit) for unit in (False, True))
+    assert plain.quality > scaled.quality + 0.01
+    assert not em.align_pairs(x, y).unit
+
+
 def test_float16_gives_nearly_the_same_codes() -> None:
     x, y = planted()
     full, half = (align_pairs(x.astype(kind), y.astype(kind), 16) for kind in (np.float32, np.float16))

@@ -19,8 +19,8 @@ from eigenmap.relations.pairs import VectorPairs, partners
 LONGEST = 512
 """Default maximum number of features."""
 _SAMPLED_NORMS = 256
-_ONE_NORM = 0.01
-"""Relative standard deviation below which norms count as equal."""
+_ONE_NORM, _OF_SPREAD = 0.01, 0.1
+"""Standard deviation below which norms count as equal: share of their mean, and of the deviation of the rows."""
 
 Say = Callable[[str], None]
 
@@ -149,7 +149,9 @@ def one_norm(pairs: VectorPairs) -> bool:
             norms = np.linalg.norm(rows.astype(np.float64), axis=1)
         if not np.isfinite(norms).all():
             raise EigenmapError(f"{side.name} contains numbers too large to compute with; scale them down.")
-        same = same and bool(norms.std() <= _ONE_NORM * norms.mean())
+        # Beside a large mean, nearly equal norms may be a good part of what distinguishes rows.
+        spread = float(np.sqrt(rows.var(axis=0, dtype=np.float64).sum()))
+        same = same and bool(norms.std() <= min(_ONE_NORM * norms.mean(), _OF_SPREAD * spread))
     return same
 
 
