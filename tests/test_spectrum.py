@@ -343,6 +343,13 @@ def test_features_that_are_not_finite_are_an_error() -> None:
             best_alignment(fit, held_out, (x, y))
 
 
+@pytest.mark.parametrize("ridge", [-1.0, float("nan"), "auto"])
+def test_a_ridge_is_a_number_of_at_least_0(ridge: Any) -> None:
+    sample = moments(planted(50, [0.5, 0.4]))
+    with pytest.raises(EigenmapError, match=f"ridge .*at least 0.*{ridge}"):
+        align(sample, sample, ridge)
+
+
 # Honest eigenvalues
 
 
@@ -592,6 +599,13 @@ def test_a_cut_code_is_the_normalised_beginning_of_the_whole(alignment: Alignmen
             torch.testing.assert_close(cut, normalize(whole[:, :dim], dim=1))
             torch.testing.assert_close(cut.norm(dim=1), torch.ones(20, dtype=dtype))
     torch.testing.assert_close(alignment.apply(psi), alignment.apply(psi, 5, 1.0))
+
+
+@pytest.mark.parametrize("dim", [0, -1, 6, 2.0, "4"])
+def test_a_cut_that_cannot_be_made_is_refused(alignment: Alignment, dim: Any) -> None:
+    """Of old, -1 left out the last feature, and a length beyond the last one was the whole code."""
+    with pytest.raises(EigenmapError, match=rf"dim .*1 to 5.*{dim}"):
+        alignment.apply(randn(3, 6), dim)
 
 
 def test_features_are_weighted_by_powers_of_their_eigenvalues(alignment: Alignment) -> None:

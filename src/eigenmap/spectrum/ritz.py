@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum.alignment import Alignment
 from eigenmap.spectrum.moments import Moments
@@ -28,6 +29,8 @@ def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool =
     `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
     rounding are dropped, so the rotation may have fewer than k columns.
     """
+    if not (is_number(ridge) and ridge >= 0):
+        raise EigenmapError(f"ridge must be a number of at least 0, not {ridge!r}.")
     judge = Judge.of(held_out, centre_of(fit, centre))
     return ritz(Principal.of(fit, judge.m), judge, ridge)
 
