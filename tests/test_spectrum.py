@@ -85,6 +85,7 @@ def test_moments_of_some_features_are_a_part_of_those_of_all() -> None:
 def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
     psi = randn(5, 8).float()
     torch.testing.assert_close(unit_rms_rows(psi * 1e30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(unit_rms_rows(psi * 1e-30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(unit_rms_rows(psi).square().sum(1), torch.full((5,), 8.0))
     assert bool((unit_rms_rows(0 * psi) == 0).all())
 

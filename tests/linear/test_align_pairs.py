@@ -82,6 +82,21 @@ def test_rows_far_from_0_are_scaled_only_if_that_finds_more() -> None:
     assert not em.align_pairs(x, y).unit
 
 
+def test_the_choice_does_not_depend_on_the_size_of_vectors() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * rng.lognormal(size=(400, 1))
+    y = 0.8 * x + 0.6 * rng.normal(size=x.shape)
+    plain = em.align_pairs(x, y)
+    for size in (2.0**-90, 2.0**40):
+        found = em.align_pairs(x * size, y * size)
+        assert (found.winner, found.unit, found.left.t, found.scores) == (
+            plain.winner,
+            plain.unit,
+            plain.left.t,
+            plain.scores,
+        )
+
+
 def test_float16_gives_nearly_the_same_codes() -> None:
     x, y = planted()
     full, half = (align_pairs(x.astype(kind), y.astype(kind), 16) for kind in (np.float32, np.float16))
