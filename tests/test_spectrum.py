@@ -85,6 +85,7 @@ def test_moments_of_some_features_are_a_part_of_those_of_all() -> None:
 def test_rows_whose_squares_do_not_fit_float32_become_unit_rows() -> None:
     psi = randn(5, 8).float()
     torch.testing.assert_close(unit_rms_rows(psi * 1e30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(unit_rms_rows(psi * 1e-30), unit_rms_rows(psi), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(unit_rms_rows(psi).square().sum(1), torch.full((5,), 8.0))
     assert bool((unit_rms_rows(0 * psi) == 0).all())
 
@@ -312,6 +313,16 @@ def test_repeated_and_constant_features_do_not_count(ridge: float, dtype: torch.
     assert best.apply(pairs[1][0][:50]).isfinite().all()
 
 
+def test_without_a_ridge_the_units_of_features_do_not_matter() -> None:
+    units = torch.tensor([1e6, 1.0, 1e-6], dtype=torch.float64)
+    pairs = [planted(3000, [0.9, 0.5, 0.2], seed) for seed in (0, 1)]
+    plain = align(*(moments(pair) for pair in pairs))
+    made = align(*(moments((x * units, y * units)) for x, y in pairs))
+    torch.testing.assert_close(made.eigenvalues, plain.eigenvalues, rtol=0, atol=1e-9)
+    codes = plain.apply(pairs[1][0]), made.apply(pairs[1][0] * units)
+    torch.testing.assert_close((codes[0] * codes[1]).sum(0).abs(), codes[0].square().sum(0), rtol=1e-7, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("jitter", [0.0, 1e-8])
 def test_collapsed_features_are_an_error(dtype: torch.dtype, jitter: float) -> None:
@@ -331,6 +342,13 @@ def test_features_that_are_not_finite_are_an_error() -> None:
             align(fit, held_out)
         with pytest.raises(EigenmapError, match="finite"):
             best_alignment(fit, held_out, (x, y))
+
+
+@pytest.mark.parametrize("ridge", [-1.0, float("nan"), "auto"])
+def test_a_ridge_is_a_number_of_at_least_0(ridge: Any) -> None:
+    sample = moments(planted(50, [0.5, 0.4]))
+    with pytest.raises(EigenmapError, match=f"ridge .*at least 0.*{ridge}"):
+        align(sample, sample, ridge)
 
 
 # Honest eigenvalues
@@ -582,6 +600,13 @@ def test_a_cut_code_is_the_normalised_beginning_of_the_whole(alignment: Alignmen
             torch.testing.assert_close(cut, normalize(whole[:, :dim], dim=1))
             torch.testing.assert_close(cut.norm(dim=1), torch.ones(20, dtype=dtype))
     torch.testing.assert_close(alignment.apply(psi), alignment.apply(psi, 5, 1.0))
+
+
+@pytest.mark.parametrize("dim", [0, -1, 6, 2.0, "4"])
+def test_a_cut_that_cannot_be_made_is_refused(alignment: Alignment, dim: Any) -> None:
+    """Of old, -1 left out the last feature, and a length beyond the last one was the whole code."""
+    with pytest.raises(EigenmapError, match=rf"dim .*1 to 5.*{dim}"):
+        alignment.apply(randn(3, 6), dim)
 
 
 def test_features_are_weighted_by_powers_of_their_eigenvalues(alignment: Alignment) -> None:

@@ -63,7 +63,7 @@ def test_a_class_without_training_items_counts_as_errors() -> None:
 
 def test_a_standardised_probe_reads_features_as_they_are() -> None:
     (x, y), (x_test, _) = clusters(60), clusters(30, seed=1)
-    scale = torch.tensor([1e-3, 1e3, 1.0, 1.0, 1.0, 0.0])  # the last one constant
+    scale = torch.tensor([1e-2, 1e6, 1.0, 1.0, 1.0, 0.0])  # the last one constant
     probe = fit_standardised_sgd(x * scale + 7, y)
     mean, deviation = x.mean(0), x.std(0, correction=0)
     standard = torch.cat([((x - mean) / deviation)[:, :5], torch.zeros(60, 1)], dim=1)

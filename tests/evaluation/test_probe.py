@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from eigenmap.core.errors import EigenmapError
-from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
+from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions, standardisation
 
 
 def blobs(n, d, n_classes, distance=6.0, seed=0):
@@ -130,3 +130,12 @@ def test_fractions_are_stratified_nested_and_seeded():
 def test_bad_input_says_what_is_allowed(call, message):
     with pytest.raises(EigenmapError, match=message):
         call()
+
+
+def test_features_are_standardised_whatever_their_size():
+    """Of old, a feature a million times smaller than the largest counted as constant."""
+    x = torch.randn(500, 4, generator=torch.Generator().manual_seed(0))
+    units = torch.tensor([1e-20, 1e-9, 1.0, 1e12])
+    mean, scale = standardisation(torch.cat([x * units + 3 * units, torch.full((500, 1), 0.1), torch.zeros(500, 1)], 1))
+    torch.testing.assert_close((x * units + 3 * units - mean[:4]) * scale[:4], (x - x.mean(0)) / x.std(0, correction=0))
+    assert scale[4:].tolist() == [0, 0]

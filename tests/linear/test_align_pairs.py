@@ -63,6 +63,40 @@ def test_two_spaces_have_a_map_each_and_sorted_correlations() -> None:
     assert float(((left @ right.T).argmax(1) == torch.arange(300)).double().mean()) > 0.03
 
 
+def test_two_spaces_may_have_any_units_and_offsets() -> None:
+    """Of old, small features were lost, and rows far from 0 were said to be all the same."""
+    x, y = two_spaces(1000)
+    sensors = x[:, :3] * [1e-5, 1e5, 1.0] + [1e3, 0.0, 1e7]
+    found = em.align_pairs(sensors, y, unit=False)
+    assert found.n_components == 3
+    assert float(found.correlations.min()) > 0.05
+    np.testing.assert_allclose((found.left.mean.numpy() - sensors.mean(0)) / sensors.std(0), 0.0, atol=0.1)
+
+
+def test_rows_far_from_0_are_scaled_only_if_that_finds_more() -> None:
+    """Of old, they were scaled unasked, since their norms are nearly equal, and lost the direction of the mean."""
+    x, noise = np.random.default_rng(0).normal(size=(2, 1500, 3))
+    x, y = x + 100, 0.9 * x + 0.4 * noise + 100
+    plain, scaled = (em.align_pairs(x, y, unit=unit) for unit in (False, True))
+    assert plain.quality > scaled.quality + 0.01
+    assert not em.align_pairs(x, y).unit
+
+
+def test_the_choice_does_not_depend_on_the_size_of_vectors() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6)) * rng.lognormal(size=(400, 1))
+    y = 0.8 * x + 0.6 * rng.normal(size=x.shape)
+    plain = em.align_pairs(x, y)
+    for size in (2.0**-90, 2.0**40):
+        found = em.align_pairs(x * size, y * size)
+        assert (found.winner, found.unit, found.left.t, found.scores) == (
+            plain.winner,
+            plain.unit,
+            plain.left.t,
+            plain.scores,
+        )
+
+
 def test_float16_gives_nearly_the_same_codes() -> None:
     x, y = planted()
     full, half = (align_pairs(x.astype(kind), y.astype(kind), 16) for kind in (np.float32, np.float16))

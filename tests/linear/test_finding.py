@@ -49,6 +49,19 @@ def test_what_ties_with_the_partner_comes_before_it() -> None:
     assert Judge(rows, rows, torch.eye(20, dtype=torch.bool)).scores(rows, rows, [1, 2]) == {1: 0.0, 2: 0.0}
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e-30, 1e-9, 1.0])
+def test_scores_do_not_depend_on_the_size_of_codes(size: float) -> None:
+    """Of old, cosines of one feature were ranked by their rounding errors, and small codes by inner products."""
+    rng = np.random.default_rng(0)
+    left = torch.from_numpy(rng.normal(size=(60, 4)))
+    right = left + torch.from_numpy(rng.normal(size=(60, 4))) / 2
+    right = right * torch.from_numpy(rng.lognormal(size=(60, 1)))
+    own = torch.eye(60, dtype=torch.bool)
+    assert Judge(left, right, own).scores(size * left, size * right, [1])[1] == 0.0
+    cosine = torch.nn.functional.normalize(left, dim=1) @ torch.nn.functional.normalize(right, dim=1).T
+    assert math.isclose(Judge(left, right, own).scores(size * left, size * right, [4])[4], ndcg(cosine, own))
+
+
 def test_a_query_is_left_out_of_its_own_ranking() -> None:
     rows = torch.eye(4)
     relevant = ~torch.eye(4, dtype=torch.bool)

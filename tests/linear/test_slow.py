@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import eigenmap as em
 from eigenmap import EigenmapError
 from eigenmap.data.vectors.trajectories import Trajectory
 from eigenmap.data.vectors.vectors import Floats, Vectors
@@ -85,3 +86,14 @@ def test_queries_of_several_trajectories_read_only_their_own_rows(monkeypatch: p
     chosen = np.linspace(0, len(every) - 1, MOST_JUDGED).astype(np.int64)
     np.testing.assert_array_equal(judge.queries, x.array[every[chosen]])
     np.testing.assert_array_equal(judge.gallery, x.array[every[chosen] + 3])
+
+
+@pytest.mark.parametrize("reversible", [True, False])
+def test_a_slow_feature_of_small_numbers_is_not_lost(reversible: bool) -> None:
+    """Of old, variances below a billionth of the largest, and those beside large means, counted as rounding."""
+    x = autoregressive(1500, 3)
+    sensors = x * [1e3, 1e-2, 1.0] + [1e5, 0.5, 1e7]
+    plain, found = (em.fit_vectors(each, lag=3, reversible=reversible) for each in (x, sensors))
+    assert found.n_components == plain.n_components == 3
+    slowest = [m.encode(rows, 1, normalize=False)[:, 0] for m, rows in ((plain, x), (found, sensors))]
+    assert abs(np.corrcoef(slowest)[0, 1]) > 0.99

@@ -9,7 +9,7 @@ import torch
 
 from eigenmap import EigenmapError
 from eigenmap.linear.moments import PairMoments
-from eigenmap.linear.solutions import canonical, judged_maps, prefix, principal, rank
+from eigenmap.linear.solutions import canonical, exact, judged_maps, prefix, principal, rank
 from eigenmap.spectrum import align
 from tests.linear.planted import canonical_correlations, planted, two_spaces
 from tests.linear.test_moments import sums
@@ -26,6 +26,16 @@ def test_canonical_correlations_are_those_of_an_independent_reference() -> None:
     v = maps.right.apply(torch.from_numpy(y), t=0.0, unit=False).numpy()
     np.testing.assert_allclose(u.T @ v / len(x), np.diag(reference), atol=1e-8)
     np.testing.assert_allclose(u.T @ u / len(x), np.eye(12), atol=1e-8)
+
+
+def test_without_a_ridge_correlations_do_not_depend_on_units() -> None:
+    x, y = two_spaces()
+    units = np.logspace(-8, 8, 20)
+    maps = exact(x * units, y / 1e6 + 1)
+    np.testing.assert_allclose(maps.left.eigenvalues, canonical_correlations(x, y), atol=1e-9)
+    assert rank(sums(x * units, y).sides().C) == 20
+    twice = np.hstack([x * units, x[:, :3] - x[:, 3:6]])  # features made of others still add no direction
+    assert exact(twice, y).left.n_components == 12 and rank(sums(twice, y).sides().C) == 20
 
 
 def test_a_ridge_solves_the_regularised_problem() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eigenmap as em
 from eigenmap import EigenmapError
@@ -25,6 +27,19 @@ def test_eigenvalues_are_those_of_tica() -> None:
     np.testing.assert_allclose(
         found.timescales[:, 0], -np.array([1, 3]) / np.log([tica(x, 1)[0], tica(x, 3)[0]]), rtol=1e-8
     )
+
+
+SENSORS = autoregressive(800, 4)
+UNITS = st.lists(st.integers(-9, 9), min_size=4, max_size=4).map(lambda powers: 10.0 ** np.array(powers))
+
+
+@settings(max_examples=20, deadline=None)
+@given(units=UNITS, spreads=st.integers(0, 7), reversible=st.booleans())
+def test_units_and_offsets_of_sensors_change_nothing(units: np.ndarray, spreads: int, reversible: bool) -> None:
+    """Pressure in pascal beside humidity as a fraction, or means of 10 million standard deviations."""
+    expected = em.implied_timescales(SENSORS, [1, 5], 4, reversible=reversible).eigenvalues
+    found = em.implied_timescales((SENSORS + 10.0**spreads) * units, [1, 5], 4, reversible=reversible).eigenvalues
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_known_rates_are_found_at_every_lag() -> None:

@@ -29,6 +29,18 @@ def test_is_scikit_learns_graph() -> None:
     torch.testing.assert_close(dense(NeighbourGraph(x, np.int64(5))), torch.from_numpy((N + N.T) / 2))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("unit", [2.0**-400, 1e-25, 1e25, 2.0**400])
+def test_neighbours_do_not_depend_on_the_unit_of_length(unit: float) -> None:
+    """Kilograms of atoms, metres of galaxies: their squares do not fit float32."""
+    x = random(60)
+    graph, scaled = NeighbourGraph(x, 5), NeighbourGraph(x * unit, 5)
+    torch.testing.assert_close(scaled.edges, graph.edges)
+    assert scaled.spacing / unit == pytest.approx(graph.spacing)
+    f, z = random(60, 1, seed=1), random(20, seed=2)
+    torch.testing.assert_close(scaled.extend(z * unit, f), graph.extend(z, f))
+    assert NeighbourGraph(torch.full((8, 2), unit, dtype=torch.float64), 2).spacing == 0
+
+
 def test_the_operator_has_the_spectrum_of_the_normalised_adjacency() -> None:
     graph = NeighbourGraph(random(60), 5)
     W, T = dense(graph), graph.operator()

@@ -5,6 +5,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from eigenmap.core.errors import EigenmapError
 from eigenmap.search import CodeIndex
@@ -290,6 +292,41 @@ def test_a_budget_of_bits_ranks_by_relevance_or_by_cosine():
         index.rank_by("l2")
     exact.rank_by("cosine")
     assert exact.search(queries).ids == truth
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_precision_and_any_rows_rank_as_their_stored_codes(data):
+    """Equal, zero and whole-number rows, a single item, a single feature, more results than items."""
+    k, n, n_queries = (data.draw(st.integers(1, most)) for most in (20, 40, 12))
+    metric = data.draw(st.sampled_from(["cosine", "inner"]))
+    precision = data.draw(st.sampled_from(["float32", "float16", "int8", "bits", "signs"]))
+    compact = precision in ("bits", "signs")
+    n_bytes = data.draw(st.integers(1, k)) if precision == "bits" else -(-k // 8) if compact else None
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    rows = rng.integers(-2, 3, (n, k)) if data.draw(st.booleans()) else codes(n, k, n)[rng.integers(n, size=n)]
+    queries = np.vstack([rng.standard_normal((n_queries, k)), rows[:1], np.zeros((1, k))])
+    index = CodeIndex(k, metric, precision=precision, bytes_per_item=n_bytes)
+    index.add(rows, range(n))
+    ranking = data.draw(st.sampled_from(["relevance", "cosine"]))
+    index.rank_by(ranking)
+    dim, top = data.draw(st.integers(1, k)), data.draw(st.integers(1, n + 5))
+
+    def unit(x):
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
+
+    q, stored = queries[:, :dim], index.codes(range(n))[:, :dim].astype(np.float64)
+    if metric == "cosine":
+        q = unit(q)
+        stored = stored if compact and dim == k and ranking == "relevance" else unit(stored)
+    truth = q @ stored.T
+    best = -np.sort(-truth, axis=1)[:, :top]
+    for some in (slice(None), slice(0, 1)):
+        for options in ({}, {"shortlist_dim": 1, "shortlist": n + 5}):
+            found = index.search(queries[some], top, dim, **options)
+            assert all(len(set(ids)) == min(top, n) for ids in found.ids)
+            np.testing.assert_allclose(found.scores, best[some], atol=1e-4)
+            np.testing.assert_allclose(np.take_along_axis(truth[some], np.array(found.ids), 1), best[some], atol=1e-4)
 
 
 def test_levels_that_were_learned_from_few_codes_do_not_describe_many(tmp_path):

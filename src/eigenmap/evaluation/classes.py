@@ -19,7 +19,7 @@ from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.evaluation.checks import class_numbers
 from eigenmap.evaluation.neighbours import knn_accuracy
-from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions
+from eigenmap.evaluation.probe import LinearProbe, fit_ridge, fit_sgd, fractions, standardisation
 from eigenmap.evaluation.ranking import CodesLike, check_codes, codes_as_tensor, device_of
 from eigenmap.evaluation.retrieval import lengths
 
@@ -90,8 +90,7 @@ def fit_standardised_sgd(features: Tensor, labels: CodesLike) -> LinearProbe:
 
     A feature that is constant on the training items is ignored.
     """
-    mean, deviation = features.mean(0), features.std(0, correction=0)
-    scale = torch.where(deviation > 1e-6 * deviation.max(), 1 / deviation, 0.0)
+    mean, scale = standardisation(features)
     fitted = fit_sgd((features - mean) * scale, labels)
     weight = fitted.weight * scale
     return LinearProbe(weight, fitted.bias - weight @ mean)

@@ -35,7 +35,7 @@ from eigenmap.core.errors import EigenmapError
 from eigenmap.core.tensors import as_tensor
 from eigenmap.evaluation.few_labels import Classifier, Labelled, drawn, fit_probe_few
 from eigenmap.evaluation.node_codes import StreamedCodes, require_finite
-from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions, softmax_epochs
+from eigenmap.evaluation.probe import LAMBDAS, LinearProbe, fit_ridge, fractions, softmax_epochs, standardisation
 from eigenmap.evaluation.ranking import CodesLike, codes_as_tensor, device_of
 
 STRENGTHS = tuple(2.0**power for power in range(-10, 11))
@@ -184,12 +184,12 @@ def fit_probe_paper(
     """
     epochs, batch_size = whole_number(epochs, "epochs"), whole_number(batch_size, "batch_size")
     x, y = train
-    centre, scale = x.mean(0), x.std(0, correction=0).clamp(min=1e-6)
-    x = (x - centre) / scale
+    centre, scale = standardisation(x)
+    x = (x - centre) * scale
     n_classes = int(y.max()) + 1
     rates = [learning_rate * _warm_cosine(epoch, epochs, warmup) for epoch in range(epochs)]
     fitted = softmax_epochs(x, y, n_classes, rates, batch_size, momentum, weight_decay, seed, smoothing)
-    raw = (LinearProbe(w := probe.weight / scale, probe.bias - w @ centre) for probe in fitted)
+    raw = (LinearProbe(w := probe.weight * scale, probe.bias - w @ centre) for probe in fitted)
     return max(raw, key=lambda probe: probe.accuracy(*validation))
 
 

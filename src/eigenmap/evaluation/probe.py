@@ -158,6 +158,17 @@ def fit_ridge(
     return _solve(moments, shift, [choice])[0]
 
 
+def standardisation(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean of each feature and the factor that gives it variance 1, or 0 if it is constant.
+
+    A feature counts as constant beside its own mean only: the last features of a code may be many times smaller than
+    the first.
+    """
+    mean, deviation = features.mean(0), features.std(0, correction=0)
+    varies = deviation > (1e-6 * mean.abs()).clamp(min=torch.finfo(features.dtype).tiny)
+    return mean, torch.where(varies, 1 / deviation, 0.0)
+
+
 def fractions(labels: CodesLike, shares: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> dict[float, Tensor]:
     """Return stratified subsets of the data for few-label evaluation: share -> indices in increasing order.
 

@@ -7,7 +7,8 @@ distinct int64 keys from which the item can be recovered:
     key = int(2^30 cos) * 2^32 + (2^32 - 1 - index)
 
 Cosines are float32, whose last bit near 1 is 64 times coarser than the 2^-30 kept here. At very short lengths, items
-within about 3e-4 radians of each other may therefore count as equal.
+within about 3e-4 radians of each other may therefore count as equal. In a gallery of a few items, the cosines of equal
+codes may differ in that bit, since matrix products add in another order at their edges.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
+from torch import Tensor
 
 from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
-from eigenmap.data.vectors.vectors import load_vectors
+from eigenmap.data.vectors.vectors import as_rows, load_vectors
 from eigenmap.linear.choice import UNLABELLED_GAIN, PairAlignment, choose
 from eigenmap.linear.collect import UNLABELLED, Both, Collected, Progress, collect
 from eigenmap.linear.slow import slow_modes
@@ -20,8 +21,8 @@ LONGEST = 512
 """Default maximum number of features."""
 CHOOSING = "choosing the map on held-out pairs"
 _SAMPLED_NORMS = 256
-_ONE_NORM = 0.01
-"""Relative standard deviation below which norms count as equal."""
+_ONE_NORM, _OF_SPREAD = 0.01, 0.1
+"""Standard deviation below which norms count as equal: share of their mean, and of the deviation of the rows."""
 
 Say = Callable[[str], None]
 Waiting = Callable[[str], AbstractContextManager[object]]
@@ -74,22 +75,38 @@ def solve(
     """Return the best linear codes of any pairs; see `linear.choice`. With `at_most` they may have fewer features."""
     check_count(pairs)
 
-    def align(way: bool, say: Say | None) -> PairAlignment:
-        found = collect(pairs, Both.plain(way), progress)
+    def fitted(way: bool, say: Say | None) -> PairAlignment:
+        origin = _origin(pairs, way)
+        both = Both.plain(way) if origin is None else Both.about(*origin, way)
+        found = collect(pairs, both, progress)
         with waiting(CHOOSING):
-            return aligned(pairs, found, way, n_components, say, at_most)
+            made = aligned(pairs, found, way, n_components, say, at_most)
+        return made if origin is None else made.moved(*origin)
 
     same = one_norm(pairs)
     if unit is not None or pairs.series is not None or same:
-        way = unit is not False if pairs.series is None else bool(unit)  # the norm of a state is part of it
-        return align(way, say)
+        # The norm of a state is part of it.
+        return fitted(unit is not False if pairs.series is None else bool(unit), say)
     # If norms differ, try both ways and choose on held-out pairs.
     notes: dict[bool, list[str]] = {True: [], False: []}
-    found = [align(way, said.append) for way, said in notes.items()]
+    found = [fitted(way, said.append) for way, said in notes.items()]
     best = _better(found[0], found[1], labelled=pairs.kind not in UNLABELLED)
     for line in notes[best.unit]:
         (say or (lambda line: None))(line)
     return best
+
+
+def _origin(pairs: VectorPairs, unit: bool) -> tuple[Tensor, Tensor] | None:
+    """Return the first row of each side, about which to sum if all candidates are centred; otherwise None."""
+    if pairs.series is None and not _two_maps(pairs):
+        return None
+    first = np.zeros(1, np.int64)
+    left, right = (as_rows(side.take(first), unit)[0] for side in (pairs.left, pairs.right))
+    return left, right
+
+
+def _two_maps(pairs: VectorPairs) -> bool:
+    return pairs.two_spaces and pairs.kind != "second model"
 
 
 def _better(scaled: PairAlignment, plain: PairAlignment, labelled: bool) -> PairAlignment:
@@ -118,7 +135,7 @@ def aligned(
 ) -> PairAlignment:
     """Choose the best codes from the moments and held-out pairs that one pass collected."""
     say = say or (lambda line: None)
-    two_spaces = pairs.two_spaces and pairs.kind != "second model"
+    two_spaces = _two_maps(pairs)
     longest = _longest(pairs, found, two_spaces, n_components, say, at_most)
     if pairs.series is not None:
         return slow_modes(found, longest, reversible=pairs.series.reversible, unit=unit, pairs=pairs.count)
@@ -140,7 +157,9 @@ def one_norm(pairs: VectorPairs) -> bool:
             norms = np.linalg.norm(rows.astype(np.float64), axis=1)
         if not np.isfinite(norms).all():
             raise EigenmapError(f"{side.name} contains numbers too large to compute with; scale them down.")
-        same = same and bool(norms.std() <= _ONE_NORM * norms.mean())
+        # Beside a large mean, nearly equal norms may be a good part of what distinguishes rows.
+        spread = float(np.sqrt(rows.var(axis=0, dtype=np.float64).sum()))
+        same = same and bool(norms.std() <= min(_ONE_NORM * norms.mean(), _OF_SPREAD * spread))
     return same
 
 

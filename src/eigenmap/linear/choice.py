@@ -119,6 +119,12 @@ class PairAlignment:
         codes = [alignment.apply(as_rows(block, self.unit), dim).float().numpy() for block in rows.blocks()]
         return np.concatenate(codes)
 
+    def moved(self, left: Tensor, right: Tensor) -> PairAlignment:
+        """Return the maps of rows that were fitted minus `left` and `right`."""
+        maps = TwoMaps(self.left, self.right).moved(left, right)
+        start = None if self.start is None else self.start.moved(left, right)
+        return replace(self, left=maps.left, right=maps.right, start=start)
+
     def suggest_dim(self, keep: float = 0.95) -> int:
         """Return the shortest length that keeps this share of the score of the longest code."""
         return shortest(self.scores["ours"], keep)

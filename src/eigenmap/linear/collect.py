@@ -40,6 +40,11 @@ class Both(NamedTuple):
         """Use the rows themselves, scaled to one norm if `unit`."""
         return cls(lambda rows: as_rows(rows, unit), lambda rows: as_rows(rows, unit))
 
+    @classmethod
+    def about(cls, left: Tensor, right: Tensor, unit: bool) -> Both:
+        """Use the rows minus a row of their side: beside a large mean, variances would be lost to rounding."""
+        return cls(lambda rows: as_rows(rows, unit) - left, lambda rows: as_rows(rows, unit) - right)
+
 
 UNLABELLED: tuple[Kind, ...] = ("neighbours", "second model")
 """Relations derived from the vectors themselves."""

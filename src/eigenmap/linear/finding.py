@@ -9,6 +9,7 @@ averaged over queries. With a single partner, rank 1 scores 1, rank 2 scores .63
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from torch.nn.functional import normalize
 from eigenmap.core.errors import EigenmapError
 
 TOP = 10
+_TINY = float(torch.finfo(torch.float32).tiny)
 _SHORTEST = 8
 """Shortest length at which codes are compared, unless they have fewer than twice as many features."""
 
@@ -51,7 +53,9 @@ class Judge:
         for d in sorted(set(lengths)):  # products of a longer prefix are those of the shorter one and some more
             products.addmm_(left[:, done:d], right[:, done:d].T)
             power += right[:, done:d].square().sum(1)
-            found[d] = self._score(products * power.clamp(min=1e-30).rsqrt())
+            # Cosines of one feature are 1, 0 or -1; rounding would break their ties at random.
+            cosines = products * power.clamp(min=_TINY).rsqrt() if d > 1 else left[:, :1].sign() @ right[:, :1].sign().T
+            found[d] = self._score(cosines)
             done = d
         return {d: found[d] for d in lengths}
 
@@ -91,7 +95,13 @@ class Judge:
 
 
 def _single(codes: Tensor) -> Tensor:
-    """Return codes as float32; raise if their inner products would overflow."""
+    """Return codes as float32, whose cosines are compared; raise if their inner products would overflow.
+
+    Small codes are multiplied by a power of two, which loses no digit, so that their squares do not vanish.
+    """
+    largest = float(codes.abs().max()) if codes.numel() else 0.0
+    if 0 < largest < 1:
+        codes = codes.double() * 2.0 ** min(-math.frexp(largest)[1], 1000)
     codes = codes.float()
     if not bool(codes.square().sum(1).isfinite().all()):
         raise EigenmapError("The vectors contain numbers too large for float32; scale them down.")

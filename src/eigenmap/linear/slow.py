@@ -27,8 +27,9 @@ from eigenmap.linear.choice import RIDGES, Candidate, PairAlignment, Scores
 from eigenmap.linear.collect import Collected
 from eigenmap.linear.finding import Judge, table_lengths
 from eigenmap.linear.moments import PairMoments
-from eigenmap.linear.solutions import RANK, TwoMaps, canonical, prefix, principal
+from eigenmap.linear.solutions import TwoMaps, canonical, prefix, principal
 from eigenmap.spectrum import align
+from eigenmap.spectrum.ritz import whitening
 
 EXPONENT = 1.0
 """Weight exponent t: with 1, distances of codes are kinetic distances (Noe, Clementi, 2015)."""
@@ -69,7 +70,7 @@ def vamp_scores(maps: TwoMaps, held_out: PairMoments, lengths: Sequence[int]) ->
 
 def vamp2(C: Tensor, C_plus: Tensor, A: Tensor) -> float:
     """Return 1 plus the sum of the squared singular values of C^-1/2 A C_plus^-1/2."""
-    return 1.0 + float((_inverse_root(C).T @ A @ _inverse_root(C_plus)).square().sum())
+    return 1.0 + float((whitening(C).T @ A @ whitening(C_plus)).square().sum())
 
 
 def vamp2_of(left: npt.ArrayLike, right: npt.ArrayLike) -> float:
@@ -118,11 +119,3 @@ def _finished(maps: TwoMaps, quality: float, judge: Judge) -> TwoMaps:
     recall = judge.recall(*codes, table_lengths(left.n_components))
     left = replace(left, recall=recall)
     return TwoMaps(left, left if maps.right is maps.left else replace(right, recall=dict(recall)))
-
-
-def _inverse_root(C: Tensor) -> Tensor:
-    """Return C^-1/2 on the directions in which C has variance."""
-    variance, basis = torch.linalg.eigh((C + C.T) / 2)
-    keep = variance > variance[-1].clamp(min=0) * RANK
-    root: Tensor = basis[:, keep] * variance[keep].rsqrt()
-    return root

@@ -28,10 +28,7 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.moments import PairMoments, Sides
 from eigenmap.spectrum import Alignment, Moments
-from eigenmap.spectrum.ritz import Judge, signs
-
-RANK = 1e-9
-"""Share of the largest variance below which a direction is ignored."""
+from eigenmap.spectrum.ritz import Judge, directions, signs, whitening
 
 
 class TwoMaps(NamedTuple):
@@ -45,11 +42,17 @@ class TwoMaps(NamedTuple):
         left = self.left.cut(n_components)
         return TwoMaps(left, left if self.right is self.left else self.right.cut(n_components))
 
+    def moved(self, left: Tensor, right: Tensor) -> TwoMaps:
+        """Return the maps of rows that were fitted minus `left` and `right`."""
+        of_left = replace(self.left, mean=self.left.mean + left)
+        one = self.right is self.left
+        return TwoMaps(of_left, of_left if one else replace(self.right, mean=self.right.mean + right))
+
 
 def canonical(fit: PairMoments, held_out: PairMoments, ridge: float = 0.0, *, centre: bool = True) -> TwoMaps:
     """Return the canonical maps of the two sides, sorted by the held-out correlation of their features."""
     of = fit.sides(centre)
-    whiten, whiten_plus = _whitening(of.C, ridge), _whitening(of.C_plus, ridge)
+    whiten, whiten_plus = damped_whitening(of.C, ridge), damped_whitening(of.C_plus, ridge)
     U, _, Vh = torch.linalg.svd(whiten.T @ of.A @ whiten_plus, full_matrices=False)
     return judged_maps(of, whiten @ U, whiten_plus @ Vh.T, held_out, ridge)
 
@@ -60,9 +63,7 @@ def exact(X: npt.NDArray[Any], Y: npt.NDArray[Any], ridge: float = 0.0) -> TwoMa
     x, y = (torch.from_numpy(side - mean) for side, mean in zip((X, Y), means, strict=True))
     moments = PairMoments(x.shape[1], y.shape[1])
     moments.update(x, y)
-    left, right = canonical(moments, moments, ridge)
-    shift = [torch.from_numpy(mean) for mean in means]
-    return TwoMaps(replace(left, mean=left.mean + shift[0]), replace(right, mean=right.mean + shift[1]))
+    return canonical(moments, moments, ridge).moved(*(torch.from_numpy(mean) for mean in means))
 
 
 def judged_maps(of: Sides, left: Tensor, right: Tensor, held_out: PairMoments, ridge: float = 0.0) -> TwoMaps:
@@ -130,21 +131,22 @@ def principal_axes(rows: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rank(C: Tensor) -> int:
-    """Return the number of directions in which C has variance beyond rounding."""
-    return _directions(C)[1].shape[1]
+    """Return the number of directions in which C has variance beyond rounding; raise if there is none."""
+    return damped_whitening(C, 0.0).shape[1]
 
 
 def _directions(C: Tensor) -> tuple[Tensor, Tensor]:
     """Return variances in descending order and their directions, without directions of no variance."""
-    variance, basis = torch.linalg.eigh(C)
-    variance, basis = variance.flip(0), basis.flip(1)
-    keep = variance > variance[0].clamp(min=0) * RANK
-    if not bool(keep.any()):
+    variance, basis = directions(C, rank(C))
+    return variance.flip(0), basis.flip(1)
+
+
+def damped_whitening(C: Tensor, ridge: float) -> Tensor:
+    """Return W with W^T (C + gamma I) W = I, on the directions in which C has variance."""
+    if ridge:
+        variance, basis = _directions(C)
+        return basis * (variance + ridge * C.diagonal().mean()).rsqrt()
+    made = whitening(C)
+    if not made.shape[1]:
         raise EigenmapError("Every feature of the vectors is constant, so there is nothing to learn.")
-    return variance[keep], basis[:, keep]
-
-
-def _whitening(C: Tensor, ridge: float) -> Tensor:
-    """Return (C + gamma I)^-1/2 on the directions in which C has variance."""
-    variance, basis = _directions(C)
-    return basis * (variance + ridge * C.diagonal().mean()).rsqrt()
+    return made

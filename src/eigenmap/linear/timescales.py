@@ -27,7 +27,7 @@ from eigenmap.data.vectors.trajectories import TimeSeries, checked_lag, load_tra
 from eigenmap.data.vectors.vectors import BLOCK
 from eigenmap.linear.collect import Outputs
 from eigenmap.linear.moments import PairMoments
-from eigenmap.linear.solutions import RANK
+from eigenmap.linear.solutions import damped_whitening
 from eigenmap.spectrum import align
 
 MODES = 5
@@ -120,14 +120,16 @@ def timescales_at(series: TimeSeries, lags: Sequence[int], n_modes: int, ridge: 
 
 
 def lag_moments(series: TimeSeries, lags: Sequence[int], outputs: Outputs) -> list[PairMoments]:
-    """Return the moments of the pairs at each lag, from one pass over the rows."""
+    """Return the moments of the pairs at each lag, about the first row, from one pass over the rows."""
     moments: list[PairMoments] = []
     longest = max(lags)
+    origin: Tensor | None = None
     for window in series.windows(longest):
         made = outputs(window)
-        if not moments:
+        if origin is None:
             require_pairs(series, lags, made.shape[1])
-            moments = [PairMoments(made.shape[1]) for _ in lags]
+            moments, origin = [PairMoments(made.shape[1]) for _ in lags], made[:1].clone()
+        made = made - origin  # variances would be lost beside a large mean
         for one, lag in zip(moments, lags, strict=True):
             count = min(BLOCK, len(made) - lag)
             if count > 0:
@@ -154,11 +156,8 @@ def eigenvalues_of(moments: PairMoments, ridge: float, reversible: bool) -> Floa
         found: Tensor = align(moments, moments, ridge).eigenvalues
     else:
         of = moments.sides()
-        variance, basis = torch.linalg.eigh(of.C)
-        keep = variance > variance[-1].clamp(min=0) * RANK
-        basis = basis[:, keep]
-        damped = variance[keep] + ridge * of.C.diagonal().mean()
-        found = torch.linalg.eigvals((basis.T @ of.A @ basis) / damped[:, None]).abs()
+        W = damped_whitening(of.C, ridge)
+        found = torch.linalg.eigvals(W.T @ of.A @ W).abs()  # those of (C + gamma I)^-1 A
     return np.asarray(found.sort(descending=True).values.numpy(), dtype=np.float64)
 
 

@@ -19,6 +19,7 @@ the same functions in the same order, lambda_j = 1 - mu_j.
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 from typing import Any
 
@@ -64,10 +65,12 @@ class NeighbourGraph:
         n_neighbors = int(n_neighbors)  # may be a NumPy integer
         self.x, self.n_neighbors, self.seed, self.batch_size = x, n_neighbors, seed, batch_size
         self._origin = x.mean(0)
-        self._index = _index(x - self._origin)
+        # faiss adds squares in float32, which overflow from 1e19 on; dividing by a power of two loses no digit.
+        self._unit = 2.0 ** math.frexp(float((x - self._origin).abs().max()))[1] / 2
+        self._index = _index(self._single(x))
         squares, found = self._search(x, n_neighbors + 1)
         rows, columns, kept = _without_self(found, n_neighbors)
-        self.spacing = float(np.sqrt(np.maximum(squares[kept], 0).mean()))
+        self.spacing = self._unit * float(np.sqrt(np.maximum(squares[kept], 0).mean()))
         half = torch.full((2 * len(rows),), 0.5, dtype=torch.float64)
         indices = torch.from_numpy(np.stack([np.r_[rows, columns], np.r_[columns, rows]]))
         adjacency = sparse_coo(indices, half, (n, n)).coalesce()
@@ -113,8 +116,12 @@ class NeighbourGraph:
         return self._sums
 
     def _search(self, z: Tensor, top: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        found: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] = self._index.search(_single(z - self._origin), top)
+        found: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] = self._index.search(self._single(z), top)
         return found
+
+    def _single(self, z: Tensor) -> np.ndarray[Any, Any]:
+        """Convert to float32 for faiss, centred because digits would be lost far from the origin."""
+        return np.ascontiguousarray(((z - self._origin) / self._unit).detach().cpu().numpy(), dtype=np.float32)
 
     def extend(self, z: Tensor, f: Tensor) -> Tensor:
         """Return the mean of f, known at the points, over those nearest to each of z."""
@@ -135,10 +142,9 @@ class NeighbourOperator(MatrixOperator):
         return NeighbourOperator(NeighbourGraph(self.x[rows], min(max(count, 1), len(rows) - 1)))
 
 
-def _index(x: Tensor) -> Any:
+def _index(rows: np.ndarray[Any, Any]) -> Any:
     import faiss
 
-    rows = _single(x)
     if len(rows) <= EXACT:
         index: Any = faiss.IndexFlatL2(rows.shape[1])
     else:
@@ -146,11 +152,6 @@ def _index(x: Tensor) -> Any:
         index.hnsw.efSearch = EFFORT
     index.add(rows)
     return index
-
-
-def _single(x: Tensor) -> np.ndarray[Any, Any]:
-    """Convert to float32 for faiss, centred because digits would be lost far from the origin."""
-    return np.ascontiguousarray(x.detach().cpu().numpy(), dtype=np.float32)
 
 
 def _without_self(

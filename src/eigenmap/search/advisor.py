@@ -150,8 +150,7 @@ def advise(
         )
     measure = Measure(items, top, whole_number(queries, "queries", 2), seed)
     say("exact search at full length")
-    full = measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)
-    rows = [full]
+    rows = [measure.row("exact, full length", [Stage(index.n_components, top)], exact=True)]
     for dim in dims:
         say(f"exact search at {dim} features")
         rows.append(measure.row(f"exact, {dim} features", [Stage(dim, top)], exact=True))
@@ -165,10 +164,13 @@ def advise(
             rows.append(measure.row("approximate index", stages, exact=False))
     say("comparing with PCA and random features")
     prefixes = compare_prefixes(items, top, min(queries, 200), seed)
-    allowed = rows if bytes_per_item is None else [r for r in rows if stored * r.dim / full.dim <= bytes_per_item]
-    good = [row for row in allowed if row.recall >= recall]
-    chosen = max(good, key=lambda r: r.queries_per_second) if good else max(allowed, key=lambda r: r.recall)
-    remarks = _remarks(prefixes, chosen, recall)
+    size = stored / index.n_components
+    allowed = rows if bytes_per_item is None else [r for r in rows if size * r.dim <= bytes_per_item]
+    good = [row for row in allowed if measure.tried_recall[row] >= with_margin(recall)]
+    chosen = (
+        max(good, key=lambda r: r.queries_per_second) if good else max(allowed, key=measure.tried_recall.__getitem__)
+    )
+    remarks = _remarks(prefixes, chosen, recall, bool(good))
     return Advice(count, top, len(measure.judged), recall, stored, rows, prefixes, chosen, remarks)
 
 
@@ -190,6 +192,11 @@ def funnel_text(stages: Sequence[Stage]) -> str:
     return " > ".join(f"{dim}:{keep}" for dim, keep in stages)
 
 
+def with_margin(recall: float) -> float:
+    """Return the recall that half of the queries must have, so that the other half is likely to have `recall`."""
+    return recall + _SPARE * (1 - recall)
+
+
 class Measure:
     """Queries with their true results, for measuring settings."""
 
@@ -203,6 +210,8 @@ class Measure:
         half = len(self.own) // 2
         self.tried, self.judged = np.arange(half), np.arange(half, len(self.own))
         self.truth = self._search([Stage(self.k, top)], exact=True)
+        self.tried_recall: dict[AdviceRow, float] = {}
+        """Recall of each row on the other half of the queries, by which one is chosen."""
 
     def _search(self, stages: Sequence[Stage], exact: bool) -> list[list[Id]]:
         """Return the results of every query, excluding the query itself."""
@@ -220,13 +229,15 @@ class Measure:
         began = time.perf_counter()
         self.backend.search(self.queries, stages, [], exact)
         seconds = max(time.perf_counter() - began, 1e-9)
-        return AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+        row = AdviceRow(name, tuple(stages), exact, self.recall(found, self.judged), len(self.queries) / seconds)
+        self.tried_recall[row] = self.recall(found, self.tried)
+        return row
 
     def needed(self, dim: int, recall: float, exact: bool) -> int | None:
         """Return the number of items to keep of a ranking by `dim` features for `recall`; None if none is enough."""
         longest = min(SHORTLISTS[-1], max(self.top, len(self.backend) - 1))
         found = self._search([Stage(dim, longest)], exact)
-        wanted = recall + _SPARE * (1 - recall)
+        wanted = with_margin(recall)
         for keep in [s for s in SHORTLISTS if self.top <= s < longest] + [longest]:
             if self.recall([ids[:keep] for ids in found], self.tried) >= wanted:
                 return keep
@@ -253,9 +264,11 @@ class Measure:
         return [[Stage(how.dim, max(k, self.top)), last] for k in sorted(keeps)]
 
 
-def _remarks(prefixes: Sequence[PrefixRow], chosen: AdviceRow, recall: float) -> list[str]:
+def _remarks(prefixes: Sequence[PrefixRow], chosen: AdviceRow, recall: float, reached: bool) -> list[str]:
     remarks = []
-    if chosen.recall < recall:
+    if chosen.recall < recall and reached:
+        remarks.append(f"it was chosen on other queries; on those of this report its recall is below {recall:g}")
+    elif chosen.recall < recall:
         remarks.append(f"no permitted setting reaches a recall of {recall:g}; this one comes closest")
     level = [row.dim for row in prefixes if row.pca >= row.prefix - 0.005]
     if level:

@@ -82,7 +82,7 @@ class CodeIndex:
     cannot be pickled.
 
     Items with equal scores are returned in the order of addition (if more items tie than fit, faiss decides which are
-    returned).
+    returned). Scores are sums in float32, which may differ in the last digit for equal codes stored in different rows.
 
     Args:
         n_components: length of a code; None for that of the first codes.

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from eigenmap.core.arguments import whole_number
 from eigenmap.core.errors import EigenmapError
 
 
@@ -82,6 +83,7 @@ class Alignment:
         kept: tuple[object, tuple[Tensor | None, Tensor]] | None = self.__dict__.get("_kept")
         if kept is not None and kept[0] == wanted:
             return kept[1]
+        dim = whole_number(dim, "dim", 1, self.n_components)
         with torch.inference_mode(False), torch.no_grad():
             mean = self.mean.to(psi) if bool(self.mean.any()) else None
             made = mean, (self.rotation * self.weights(t))[:, :dim].to(psi)

@@ -25,12 +25,13 @@ def unit_rms_rows(psi: Tensor) -> Tensor:
     dominate the moments (on CIFAR-10: norms 38 +- 54, effective rank 2 for raw rows and 9 for scaled ones).
     """
     precise = psi if psi.dtype == torch.float64 else psi.float()
+    tiny = torch.finfo(torch.float32).tiny
     # The squares of exploding outputs overflow float32: the norm is float64, or that of rows whose largest number is 1.
     if not has_float64(precise.device):
-        precise = precise / precise.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        precise = precise / precise.abs().amax(1, keepdim=True).clamp(min=tiny)
     wide = torch.float64 if has_float64(precise.device) else torch.float32
     norm: Tensor = torch.linalg.vector_norm(precise, dim=1, keepdim=True, dtype=wide)
-    return precise / norm.clamp(min=1e-12).to(precise) * math.sqrt(psi.shape[1])
+    return precise / norm.clamp(min=tiny).to(precise) * math.sqrt(psi.shape[1])
 
 
 class Moments:

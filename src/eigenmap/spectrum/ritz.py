@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from eigenmap.core.arguments import is_number
 from eigenmap.core.errors import EigenmapError
 from eigenmap.spectrum.alignment import Alignment
 from eigenmap.spectrum.moments import Moments
@@ -28,6 +29,8 @@ def align(fit: Moments, held_out: Moments, ridge: float = 0.0, *, centre: bool =
     `ridge` is gamma in units of the mean variance of a feature. Directions in which C has no variance beyond
     rounding are dropped, so the rotation may have fewer than k columns.
     """
+    if not (is_number(ridge) and ridge >= 0):
+        raise EigenmapError(f"ridge must be a number of at least 0, not {ridge!r}.")
     judge = Judge.of(held_out, centre_of(fit, centre))
     return ritz(Principal.of(fit, judge.m), judge, ridge)
 
@@ -61,32 +64,59 @@ class Judge(NamedTuple):
         return quotients(shared, power)
 
 
-class Principal(NamedTuple):
-    """Moments of `fit` in the eigenbasis of C, without zero-variance directions; computed once for all ridges."""
+ROUNDING = 1e-9
+"""Share of the largest variance below which a direction counts as rounding."""
 
+
+def whitening(C: Tensor) -> Tensor:
+    """Return W (k, r) with W^T C W = I, on the r directions in which C has variance beyond rounding.
+
+    Features are compared at equal variance, so their units do not matter: one that varies by 0.01 beside others that
+    vary by 1,000 is no rounding, whereas a feature made of others leaves a direction without variance in any units.
+    """
+    deviation = C.diagonal().clamp(min=0).sqrt()
+    scale = torch.where(deviation > 0, 1 / deviation, 0.0)
+    variance, basis = torch.linalg.eigh(scale[:, None] * C * scale)
+    keep = variance > variance[-1].clamp(min=0) * ROUNDING
+    whiten: Tensor = scale[:, None] * basis[:, keep] * variance[keep].rsqrt()
+    return whiten
+
+
+def directions(C: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Return the `rank` largest variances, in ascending order, and their directions: principal components."""
+    variance, basis = torch.linalg.eigh(C)
+    first = len(C) - rank
+    return variance[first:].clamp(min=variance[-1] * torch.finfo(C.dtype).eps), basis[:, first:]
+
+
+class Principal(NamedTuple):
+    """Moments of `fit` without the directions that have no variance; computed once for all ridges."""
+
+    A: Tensor
+    whiten: Tensor  # without a ridge
+    variance: Tensor  # C in its eigenbasis
     basis: Tensor
-    variance: Tensor  # C
-    shared: Tensor  # A
     unit: Tensor  # mean variance of a feature
 
     @classmethod
     def of(cls, fit: Moments, m: Tensor) -> Principal:
         """Diagonalise C of `fit` about m; raise if no feature varies."""
         C, A = fit.about(m)
-        variance, basis = torch.linalg.eigh(C)
-        keep = variance > variance[-1] * 1e-9
-        if not bool(keep.any()):
+        whiten = whitening(C)
+        if not whiten.shape[1]:
             raise EigenmapError(COLLAPSED)
-        basis = basis[:, keep]
-        return cls(basis, variance[keep], basis.T @ A @ basis, C.diagonal().mean())
+        return cls(A, whiten, *directions(C, whiten.shape[1]), C.diagonal().mean())
+
+    def whitening(self, ridge: float) -> Tensor:
+        """Return W with W^T (C + gamma I) W = I."""
+        return self.basis * (self.variance + ridge * self.unit).rsqrt() if ridge else self.whiten
 
 
 def ritz(principal: Principal, judge: Judge, ridge: float) -> Alignment:
     """Solve the eigenproblem for one ridge, and sort the solutions by their held-out eigenvalues."""
-    basis, variance, shared, unit = principal
-    whiten = (variance + ridge * unit).rsqrt()
-    _, vectors = torch.linalg.eigh(whiten[:, None] * shared * whiten)
-    return _sorted(basis @ (whiten[:, None] * vectors.flip(1)), judge, ridge)
+    W = principal.whitening(ridge)
+    _, vectors = torch.linalg.eigh(W.T @ principal.A @ W)
+    return _sorted(W @ vectors.flip(1), judge, ridge)
 
 
 def in_own_order(judge: Judge) -> Alignment:
