@@ -190,6 +190,10 @@ def _parts(runs: Runs, collapsed: str) -> Iterator[str]:
         "on Tiny-ImageNet included. Seed 0 has no rows here, because it was measured before the order of the features "
         "was final."
     )
+    yield (
+        "Rivals that are networks of their own have one seed, with the same classes held back. Each is trained at the "
+        "rate that was best for it on held-out images of CIFAR-10."
+    )
     if collapsed:
         yield collapsed
     for trained, of_set in runs.items():
