@@ -312,3 +312,18 @@ def test_a_neural_head_learns_from_a_second_model() -> None:
     assert neural.right is None and neural.training["vectors"]["winner"] == "neural"
     best = [max(scores_of(model)["ours"].values()) for model in (linear, neural)]
     assert best[1] > best[0] + 0.05
+
+
+def test_row_numbers_stored_as_floats_are_no_vectors(tmp_path: Path) -> None:
+    """What np.loadtxt or a table with a missing value makes of them; as vectors of two numbers they mean nothing."""
+    x, y = planted(600)
+    rows = np.stack([np.arange(600), np.arange(600)], axis=1)
+    np.save(tmp_path / "rows.npy", rows.astype(float))
+    wrong = r"rows.npy .*row numbers.*float64.*two_spaces"
+    for others in (None, y):
+        with pytest.raises(EigenmapError, match=wrong):
+            fit_vectors(x, pairs=tmp_path / "rows.npy", others=others, **QUIET)
+    assert fit_vectors(x, pairs=rows, others=y, **QUIET).training["vectors"]["relation"] == "index pairs"
+    for partners in (y[:, :2], rows + np.array([0, 600.0])):  # no row numbers
+        assert fit_vectors(x, pairs=partners, **QUIET).right is not None
+    assert fit_vectors(x, pairs=tmp_path / "rows.npy", two_spaces=True, **QUIET).right is not None

@@ -18,7 +18,7 @@ from eigenmap.core.arguments import a_path
 from eigenmap.core.errors import EigenmapError
 from eigenmap.core.logging import LogFunction
 from eigenmap.data.vectors.input import VectorInput
-from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights
+from eigenmap.data.vectors.pairs import load_labels, load_pairs, load_weights, refuse_row_numbers
 from eigenmap.data.vectors.trajectories import load_trajectories
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
 from eigenmap.fitting import pipeline
@@ -112,6 +112,8 @@ class RelationArguments:
         others = None if self.others is None else load_vectors(self.others, "others")
         if not isinstance(found, Vectors):
             return indexed(x, found, load_weights(self.weights), others, seed)
+        if x.n_features != found.n_features and not self.two_spaces:
+            refuse_row_numbers(found, len(x), len(others or x))
         if self.weights is not None or others is not None:
             raise EigenmapError("weights= and others= need index pairs, but the pairs are vectors (floats).")
         return partners(x, found, seed, self.two_spaces)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eigenmap.core.errors import EigenmapError
 from eigenmap.data.npy import open_npy
 from eigenmap.data.vectors.qrels import read_lines
 from eigenmap.data.vectors.vectors import Vectors, load_vectors
@@ -26,6 +27,19 @@ def load_pairs(source: object) -> Vectors | npt.NDArray[Any]:
         if array is not None and array.dtype.kind in "iu":
             return array
     return load_vectors(source, "the pairs")
+
+
+def refuse_row_numbers(partners: Vectors, left: int, right: int) -> None:
+    """Refuse what is meant as index pairs, of so many left and right rows, but is stored as floats."""
+    if partners.n_features != 2:
+        return
+    for block in partners.blocks():
+        if not ((block >= 0) & (block < [left, right]) & (block == np.floor(block))).all():
+            return
+    raise EigenmapError(
+        f"{partners.name} contains pairs of row numbers stored as {partners.array.dtype}; store them as whole numbers, "
+        "for example with array.astype(int). If they are partner vectors, use two_spaces=True."
+    )
 
 
 def load_labels(source: object) -> npt.NDArray[Any]:
