@@ -175,7 +175,7 @@ def test_interrupting_training_says_how_to_go_on(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("eigenmap.fitting.images.fit_images", interrupted)
     result = run("fit", "images", tmp_path, "--out", tmp_path / "run")
     assert result.code == 130
-    assert re.fullmatch(r"Error: stopped.*--resume.*\n", result.err)
+    assert re.fullmatch(r"Error: stopped.*--resume.*checkpoint, if there is one.\n", result.err)
     monkeypatch.setattr("eigenmap.model.Eigenmap.load", interrupted)
     result = run("info", tmp_path)
     assert (result.code, result.err) == (130, "Error: stopped.\n")

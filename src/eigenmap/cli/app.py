@@ -44,7 +44,7 @@ _ORDER = (
 
 
 _GO_ON = {
-    "fit": "; the same command with --resume continues from the last checkpoint",
+    "fit": "; the same command with --resume continues from the last checkpoint, if there is one",
     "embed": "; if --out is a folder, the same command continues after the last finished shard",
 }
 
