@@ -129,6 +129,14 @@ def test_mistakes_in_a_body(client: httpx.Client, body: bytes, status: int) -> N
     assert answer.status_code == status and answer.json()["detail"]
 
 
+@pytest.mark.parametrize("kind", ["application/json", "image/jpeg", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"vector":'])
+def test_a_body_that_is_no_object(client: httpx.Client, body: bytes, kind: str) -> None:
+    answer = client.post("/api/search", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 422
+    assert re.match(r"the body .*JSON object.*application/json", answer.json()["detail"])
+
+
 def test_pictures(client: httpx.Client, photo_folder: Path) -> None:
     item = client.get("/api/search", params={"id": "disc/1.png", "top": 1, "pictures": True}).json()["items"][0]
     answer = client.get(f"/api/images/{item['key']}")

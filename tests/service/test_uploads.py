@@ -4,6 +4,7 @@ import io
 import warnings
 from collections.abc import Iterator
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -46,6 +47,12 @@ def test_other_formats_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"no picture", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0"])
 def test_what_is_no_picture_is_refused(body: bytes) -> None:
     assert status(body) == 415
+
+
+def test_a_form_with_a_picture_in_it_is_called_a_form() -> None:
+    request = httpx.Request("POST", "http://here/", files={"file": ("a.png", encoded("PNG"))})
+    with pytest.raises(Refused, match=r"form.*whole body"):
+        decode_upload(request.read(), 16, 3, PIXELS)
 
 
 def test_too_many_pixels_are_refused_before_they_are_decoded() -> None:

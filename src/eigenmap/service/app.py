@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import resources
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -88,12 +89,19 @@ def _add_errors(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def wrong(_: Request, error: RequestValidationError) -> Response:
-        reasons = [f"{'.'.join(str(part) for part in each['loc'][1:])}: {each['msg']}" for each in error.errors()]
-        return problem(422, "; ".join(reasons[:5]))
+        return problem(422, "; ".join([_reason(each) for each in error.errors()][:5]))
 
     @app.exception_handler(HTTPException)
     async def refused_by_framework(_: Request, error: HTTPException) -> Response:
         return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _reason(mistake: Mapping[str, Any]) -> str:
+    """Return what is wrong with a parameter or field, or with the whole body."""
+    place = ".".join(str(part) for part in mistake["loc"][1:])
+    if not place or mistake["type"] == "json_invalid":
+        return "the body must be a JSON object, sent with Content-Type: application/json"
+    return f"{place}: {mistake['msg']}"
 
 
 def _add_pages(app: FastAPI) -> None:

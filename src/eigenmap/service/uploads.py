@@ -15,6 +15,8 @@ from eigenmap.data.images.decode import Pixels, fit_image
 UPLOAD_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 """Accepted formats: those that browsers show, since their decoders are the best tested."""
 _NAMES = "JPEG, PNG, WebP, GIF or BMP"
+_FORM = 1024
+"""Bytes at the start of a body that are searched for the headers of a form, which `curl -F` sends."""
 
 
 class Refused(EigenmapError):
@@ -42,6 +44,8 @@ def decode_upload(body: bytes, size: int, channels: int, most_pixels: int) -> Pi
     except Refused:
         raise
     except UnidentifiedImageError:
+        if body.startswith(b"--") and b"form-data" in body[:_FORM]:
+            raise Refused(415, f"this is a form; send the bytes of a {_NAMES} file as the whole body") from None
         raise Refused(415, f"this is not a {_NAMES} file, or it is damaged") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise Refused(413, f"a picture may have at most {most_pixels:,} pixels; this one has more") from None
