@@ -13,6 +13,7 @@ import eigenmap as em
 from eigenmap import EigenmapError
 from eigenmap.data.vectors.pairs import load_labels
 from eigenmap.fitting.vectors import fit_vectors, scores_of
+from eigenmap.training.run import claim
 from tests.compatibility.recording import StopAt, StoppedError
 from tests.linear.planted import planted, two_spaces
 
@@ -327,3 +328,19 @@ def test_row_numbers_stored_as_floats_are_no_vectors(tmp_path: Path) -> None:
     for partners in (y[:, :2], rows + np.array([0, 600.0])):  # no row numbers
         assert fit_vectors(x, pairs=partners, **QUIET).right is not None
     assert fit_vectors(x, pairs=tmp_path / "rows.npy", two_spaces=True, **QUIET).right is not None
+
+
+def test_a_fit_without_training_spares_a_folder_in_which_another_trains(tmp_path: Path) -> None:
+    x, y = planted(600)
+    run = tmp_path / "run"
+    with pytest.raises(StoppedError):
+        fit_vectors(x, pairs=y, out=run, solver="neural", steps=30, batch_size=64, **{**QUIET, "progress": StopAt(10)})
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    training = claim(run)  # as a training in another process holds it
+    with pytest.raises(EigenmapError, match=r"another process is training .*run"):
+        fit_vectors(x, 8, pairs=y, out=run, force=True, **QUIET)
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert "checkpoint.pt" in before and training is not None
+    training.close()
+    fit_vectors(x, 8, pairs=y, out=run, force=True, **QUIET)
+    assert sorted(path.name for path in run.iterdir()) == ["model.json", "model.safetensors"]

@@ -10,7 +10,7 @@ from eigenmap.core.files import make_folder, require_writable, sync_directory
 from eigenmap.model import CHECKPOINT, DESCRIPTION
 from eigenmap.training import checkpoint
 from eigenmap.training.checkpoint import Checkpoint
-from eigenmap.training.run import METRICS_FILE
+from eigenmap.training.run import METRICS_FILE, claim
 
 
 def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None:
@@ -31,12 +31,17 @@ def prepare(out: str | Path | None, *, resume: bool, force: bool) -> Path | None
 
 
 def clear_run(folder: Path) -> None:
-    """Create the folder, and remove the checkpoint and metrics of an earlier run."""
+    """Create the folder, and remove the checkpoint and metrics of an earlier run, unless it is still going on."""
     try:
         make_folder(folder)
-        for name in (CHECKPOINT, METRICS_FILE):
-            (folder / name).unlink(missing_ok=True)
-        sync_directory(folder)
+        claimed = claim(folder)
+        try:
+            for name in (CHECKPOINT, METRICS_FILE):
+                (folder / name).unlink(missing_ok=True)
+            sync_directory(folder)
+        finally:
+            if claimed is not None:
+                claimed.close()
     except OSError as error:
         raise EigenmapError(f"{folder} cannot be written to: {error.strerror}.") from error
 

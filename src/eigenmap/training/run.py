@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 METRICS_FILE = "metrics.jsonl"
 
 
+def claim(folder: Path) -> Lock | None:
+    """Refuse a folder in which another process trains; the claim ends when it is closed, or with this process."""
+    if not FOLDER:
+        return None  # Windows cannot open folders
+    try:
+        return Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), wait=False)
+    except BlockingIOError:
+        raise EigenmapError(f"another process is training in {folder}: wait for it or choose another.") from None
+
+
 class Run:
     """Files of a learner in the folder `out` (None: no files).
 
@@ -46,7 +56,7 @@ class Run:
             if self.folder is not None:
                 make_folder(self.folder)
                 if fabric.is_global_zero:
-                    self._claim_folder(self.folder)
+                    self._claim = claim(self.folder)
                 if resume and (self.folder / CHECKPOINT).exists():
                     step, position, seconds = self._restore(self.folder / CHECKPOINT)
                 elif fabric.is_global_zero:
@@ -66,15 +76,6 @@ class Run:
             raise
         self.metrics.history = fabric.broadcast(self.metrics.history)
         return step, position, seconds
-
-    def _claim_folder(self, folder: Path) -> None:
-        """Refuse a folder in which another process trains; the claim ends with `close` or with this process."""
-        if not FOLDER:
-            return  # Windows cannot open folders
-        try:
-            self._claim = Lock(os.open(folder, os.O_RDONLY | FOLDER | PLAIN), wait=False)
-        except BlockingIOError:
-            raise EigenmapError(f"another process is training in {folder}: wait for it or choose another.") from None
 
     def close(self) -> None:
         """Complete the metrics and release the folder."""
