@@ -306,7 +306,7 @@ def check_solver(recipe: VectorRecipe, settings: dict[str, Any], minutes: float 
     """Refuse training settings for the linear solver, and an invalid length of training."""
     check_length(settings.get("steps"), minutes)
     if recipe.solver == "linear" and (minutes is not None or settings):
-        raise EigenmapError('The linear solver does not train: leave the training settings out, or use "neural".')
+        raise EigenmapError("The linear solver does not train: leave the training settings out, or use solver=neural.")
     if recipe.solver == "neural":
         build(recipe.objective, **recipe.objective_options)
 
