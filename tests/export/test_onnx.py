@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -15,7 +15,7 @@ from eigenmap.export import export_onnx
 from eigenmap.export import onnx as exporting
 from eigenmap.networks import code_rows
 from tests.end_to_end.photos import pictures
-from tests.linear.planted import two_spaces
+from tests.linear.planted import squared, two_spaces
 
 
 def pixels(n: int, channels: int = 3) -> np.ndarray:
@@ -86,10 +86,10 @@ def test_both_sides_of_a_model_of_vectors_are_exported(side: Literal["left", "ri
 
 def test_the_residual_head_of_a_model_of_vectors_is_exported(tmp_path: Path) -> None:
     """Its mean unit becomes a constant that the converter calls "mean"."""
-    x, y = two_spaces(1500)
-    model = fit_vectors(
-        x, 8, pairs=np.abs(y), solver="neural", steps=300, width=64, out=tmp_path / "run", progress=False
-    )
+    x, y = squared(1500)
+    how: dict[str, Any] = {"steps": 150, "lr": 3e-2, "batch_size": 256, "width": 64, "dropout": 0.0, "unit": False}
+    run = tmp_path / "run"
+    model = fit_vectors(x, 6, pairs=y, solver="neural", out=run, progress=False, **how)
     assert not model.is_linear
-    difference = export_onnx(tmp_path / "run", tmp_path / "model.onnx", dim=5, side="left")
+    difference = export_onnx(tmp_path / "run", tmp_path / "model.onnx", dim=5)
     assert difference is not None and difference < 1e-5

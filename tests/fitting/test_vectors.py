@@ -15,7 +15,7 @@ from eigenmap.data.vectors.pairs import load_labels
 from eigenmap.fitting.vectors import fit_vectors, scores_of
 from eigenmap.training.run import claim
 from tests.compatibility.recording import StopAt, StoppedError
-from tests.linear.planted import planted, two_spaces
+from tests.linear.planted import planted, squared, two_spaces
 
 QUIET: dict[str, Any] = {"progress": False, "device": "cpu"}
 
@@ -180,13 +180,6 @@ def test_a_neural_run_that_is_replaced_leaves_no_checkpoint(tmp_path: Path) -> N
     assert (tmp_path / "run" / "checkpoint.pt").is_file()
     fit_vectors(x, 4, pairs=y, out=tmp_path / "run", force=True, **QUIET)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["model.json", "model.safetensors"]
-
-
-def squared(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Partners that share only the squares of their coordinates, which no linear map finds."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, 6))
-    return x, x * rng.choice([-1, 1], size=x.shape)
 
 
 @pytest.mark.slow

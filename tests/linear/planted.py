@@ -54,3 +54,10 @@ def reflected(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def singular_values(count: int = 3) -> np.ndarray:
     """Of `reflected`: exp(-(pi j spread)^2 / 2)."""
     return np.exp(-((np.pi * np.arange(1, count + 1) * SPREAD) ** 2) / 2)
+
+
+def squared(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Partners that share only the squares of their coordinates, which no linear map finds."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 6))
+    return x, x * rng.choice([-1, 1], size=x.shape)
