@@ -29,7 +29,7 @@ from eigenmap.linear.finding import Judge, table_lengths
 from eigenmap.linear.moments import PairMoments
 from eigenmap.linear.solutions import TwoMaps, canonical, prefix, principal
 from eigenmap.spectrum import align
-from eigenmap.spectrum.ritz import whitening
+from eigenmap.spectrum.ritz import Directions
 
 EXPONENT = 1.0
 """Weight exponent t: with 1, distances of codes are kinetic distances (Noe, Clementi, 2015)."""
@@ -70,7 +70,7 @@ def vamp_scores(maps: TwoMaps, held_out: PairMoments, lengths: Sequence[int]) ->
 
 def vamp2(C: Tensor, C_plus: Tensor, A: Tensor) -> float:
     """Return 1 plus the sum of the squared singular values of C^-1/2 A C_plus^-1/2."""
-    return 1.0 + float((whitening(C).T @ A @ whitening(C_plus)).square().sum())
+    return 1.0 + float((Directions.of(C).whitening().T @ A @ Directions.of(C_plus).whitening()).square().sum())
 
 
 def vamp2_of(left: npt.ArrayLike, right: npt.ArrayLike) -> float:

@@ -28,7 +28,7 @@ from torch import Tensor
 from eigenmap.core.errors import EigenmapError
 from eigenmap.linear.moments import PairMoments, Sides
 from eigenmap.spectrum import Alignment, Moments
-from eigenmap.spectrum.ritz import Judge, directions, signs, whitening
+from eigenmap.spectrum.ritz import Directions, Judge, signs
 
 
 class TwoMaps(NamedTuple):
@@ -103,7 +103,7 @@ def principal(fit: Moments, held_out: Moments, *, centre: bool = True, whitened:
     """Return the principal components of both sides pooled; `whitened` = 1 scales them to unit variance, 0 does not."""
     m = fit.mean() if centre else torch.zeros_like(fit.mean())
     C, _ = fit.about(m)
-    variance, basis = _directions(C)
+    variance, basis = _axes(C)
     rotation = basis * variance.pow(-whitened / 2)
     return judged(rotation * signs(rotation), m, held_out)
 
@@ -126,27 +126,28 @@ def principal_axes(rows: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, leading principal axes scaled to unit variance, and deviation of the features of some rows."""
     mean = rows.mean(0)
     C = (rows - mean).T @ (rows - mean) / len(rows)
-    variance, basis = _directions(C)
+    variance, basis = _axes(C)
     return mean, basis[:, :count] * variance[:count].rsqrt(), C.diagonal().sqrt()
 
 
 def rank(C: Tensor) -> int:
     """Return the number of directions in which C has variance beyond rounding; raise if there is none."""
-    return damped_whitening(C, 0.0).shape[1]
+    return len(_directions(C).variance)
 
 
-def _directions(C: Tensor) -> tuple[Tensor, Tensor]:
-    """Return variances in descending order and their directions, without directions of no variance."""
-    variance, basis = directions(C, rank(C))
-    return variance.flip(0), basis.flip(1)
+def _directions(C: Tensor) -> Directions:
+    found = Directions.of(C)
+    if not len(found.variance):
+        raise EigenmapError("Every feature of the vectors is constant, so there is nothing to learn.")
+    return found
+
+
+def _axes(C: Tensor) -> tuple[Tensor, Tensor]:
+    """Return variances in descending order and their directions."""
+    found = _directions(C)
+    return found.variance.flip(0), found.basis.flip(1)
 
 
 def damped_whitening(C: Tensor, ridge: float) -> Tensor:
     """Return W with W^T (C + gamma I) W = I, on the directions in which C has variance."""
-    if ridge:
-        variance, basis = _directions(C)
-        return basis * (variance + ridge * C.diagonal().mean()).rsqrt()
-    made = whitening(C)
-    if not made.shape[1]:
-        raise EigenmapError("Every feature of the vectors is constant, so there is nothing to learn.")
-    return made
+    return _directions(C).whitening(ridge * float(C.diagonal().mean()))

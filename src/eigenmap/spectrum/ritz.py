@@ -68,54 +68,69 @@ ROUNDING = 1e-9
 """Share of the largest variance below which a direction counts as rounding."""
 
 
-def whitening(C: Tensor) -> Tensor:
-    """Return W (k, r) with W^T C W = I, on the r directions in which C has variance beyond rounding.
+class Directions(NamedTuple):
+    """Directions in which a matrix C has variance beyond rounding.
 
     Features are compared at equal variance, so their units do not matter: one that varies by 0.01 beside others that
     vary by 1,000 is no rounding, whereas a feature made of others leaves a direction without variance in any units.
     """
-    deviation = C.diagonal().clamp(min=0).sqrt()
-    scale = torch.where(deviation > 0, 1 / deviation, 0.0)
-    variance, basis = torch.linalg.eigh(scale[:, None] * C * scale)
-    keep = variance > variance[-1].clamp(min=0) * ROUNDING
-    whiten: Tensor = scale[:, None] * basis[:, keep] * variance[keep].rsqrt()
-    return whiten
 
+    variance: Tensor  # the largest eigenvalues of C, ascending
+    basis: Tensor
+    whiten: Tensor | None  # W with W^T C W = I, if the eigenvectors of C are not precise enough for it
 
-def directions(C: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """Return the `rank` largest variances, in ascending order, and their directions: principal components."""
-    variance, basis = torch.linalg.eigh(C)
-    first = len(C) - rank
-    return variance[first:].clamp(min=variance[-1] * torch.finfo(C.dtype).eps), basis[:, first:]
+    @classmethod
+    def of(cls, C: Tensor) -> Directions:
+        """Find the directions; there are none if C is zero."""
+        variance, basis = torch.linalg.eigh(C)
+        if variance[0] > len(C) * ROUNDING * variance[-1]:  # so the smallest is no rounding in any units
+            return cls(variance, basis, None)
+        deviation = C.diagonal().clamp(min=0).sqrt()
+        scale = torch.where(deviation > 0, 1 / deviation, 0.0)
+        power, turned = torch.linalg.eigh(scale[:, None] * C * scale)
+        keep = power > power[-1].clamp(min=0) * ROUNDING
+        whiten = scale[:, None] * turned[:, keep] * power[keep].rsqrt()
+        first = len(C) - whiten.shape[1]
+        least = variance[-1] * torch.finfo(C.dtype).eps
+        return cls(variance[first:].clamp(min=least), basis[:, first:], whiten)
+
+    def whitening(self, gamma: float = 0.0) -> Tensor:
+        """Return W with W^T (C + gamma I) W = I."""
+        if self.whiten is not None and not gamma:
+            return self.whiten
+        return self.basis * (self.variance + gamma).rsqrt()
 
 
 class Principal(NamedTuple):
     """Moments of `fit` without the directions that have no variance; computed once for all ridges."""
 
     A: Tensor
-    whiten: Tensor  # without a ridge
-    variance: Tensor  # C in its eigenbasis
-    basis: Tensor
-    unit: Tensor  # mean variance of a feature
+    directions: Directions
+    shared: Tensor  # A in the basis of the directions
+    unit: float  # mean variance of a feature
 
     @classmethod
     def of(cls, fit: Moments, m: Tensor) -> Principal:
         """Diagonalise C of `fit` about m; raise if no feature varies."""
         C, A = fit.about(m)
-        whiten = whitening(C)
-        if not whiten.shape[1]:
+        found = Directions.of(C)
+        if not len(found.variance):
             raise EigenmapError(COLLAPSED)
-        return cls(A, whiten, *directions(C, whiten.shape[1]), C.diagonal().mean())
+        return cls(A, found, found.basis.T @ A @ found.basis, float(C.diagonal().mean()))
 
-    def whitening(self, ridge: float) -> Tensor:
-        """Return W with W^T (C + gamma I) W = I."""
-        return self.basis * (self.variance + ridge * self.unit).rsqrt() if ridge else self.whiten
+    def whitened(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """Return W with W^T (C + gamma I) W = I, and W^T A W."""
+        W = self.directions.whitening(ridge * self.unit)
+        if W is self.directions.whiten:
+            return W, W.T @ self.A @ W
+        scale = (self.directions.variance + ridge * self.unit).rsqrt()
+        return W, scale[:, None] * self.shared * scale  # no product of matrices for each ridge
 
 
 def ritz(principal: Principal, judge: Judge, ridge: float) -> Alignment:
     """Solve the eigenproblem for one ridge, and sort the solutions by their held-out eigenvalues."""
-    W = principal.whitening(ridge)
-    _, vectors = torch.linalg.eigh(W.T @ principal.A @ W)
+    W, shared = principal.whitened(ridge)
+    _, vectors = torch.linalg.eigh(shared)
     return _sorted(W @ vectors.flip(1), judge, ridge)
 
 
